@@ -1,0 +1,73 @@
+// swift-tools-version: 6.2
+// What each target is for, and which arrows are allowed: docs/architecture.md. Tests/TidyTests holds
+// what the compiler can't check here.
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+]
+
+func library(_ name: String, _ dependencies: [Target.Dependency], resources: [Resource] = []) -> Target {
+    .target(name: name, dependencies: dependencies, resources: resources, swiftSettings: strict)
+}
+
+func tool(_ name: String, _ dependencies: [Target.Dependency], path: String? = nil) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "hub",
+    products: [
+        .executable(name: "hubd", targets: ["hubd"]),
+        .executable(name: "hubctl", targets: ["hubctl"]),
+        .executable(name: "hub-swarm", targets: ["hub-swarm"]),
+        .library(name: "HubClient", targets: ["HubClient"]),
+        .library(name: "HubWire", targets: ["HubWire"]),
+    ],
+    targets: [
+        // Executables: arguments and wiring, no logic.
+        tool("hubd", ["HubGateway"]),
+        tool("hubctl", ["HubClientNet", "HubWire", "CCurl", "CHubShims"]),
+        tool("hub-swarm", ["HubClientNet", "HubWire"]),
+
+        // Shells: join the pure core to loops, sockets and Redis.
+        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
+        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
+            resources: [.embedInCode("Lua")]),
+        library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
+        library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims"]),
+
+        // Pure: no socket, no clock, no chance of their own.
+        library("HubCore", ["HubBase", "HubWire"]),
+        library("HubClient", ["HubBase", "HubWire"]),
+        library("HubWire", ["HubBase"]),
+        library("HubBase", []),
+
+        // C.
+        .target(name: "CHubShims", cSettings: [.define("_GNU_SOURCE")]),
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "COpenSSL", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+
+        // Tests.
+        tests("HubBaseTests", ["HubBase"]),
+        tests("HubWireTests", ["HubWire", "HubBase"]),
+        tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
+        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
+        tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
+        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
+        tests("TidyTests", []),
+        // One suite for each pair of implementations; it doesn't know which one it tests.
+        .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
+
+        // Benchmarks: one program for each hot path.
+        tool("bench-scan", ["HubWire", "HubBase"], path: "Benchmarks/Scan"),
+    ]
+)

@@ -1,0 +1,97 @@
+import HubBase
+import HubWire
+
+/// Carries publications between nodes: the first of the two seams. Two implementations (memory, Redis), one contract suite.
+///
+/// Owned by one loop and called on it only. No call blocks and none answers from inside itself: every answer and every publication reaches
+/// the delegate from `advance(at:)` or from the owner's loop, in order. Time comes in as an argument.
+package protocol Broker: AnyObject {
+    /// Not retained. Set before `start`.
+    var delegate: (any BrokerDelegate)? { get set }
+
+    func start(at now: Instant)
+
+    /// Appends a durable publication (`chat`, `event`) to its channel's history, gives it the next position and hands it to every node that
+    /// carries the channel, all or nothing; or answers what an earlier attempt with the same (channel, sender, message id) got.
+    /// Answer: `published`.
+    func publish(_ publication: Publication, to channel: Name, tag: RequestTag, at now: Instant)
+
+    /// Hands out an ephemeral publication (`typing`): no history, no position, no answer.
+    func broadcast(_ publication: Publication, to channel: Name, at now: Instant)
+
+    /// Moves the sender's read position in a channel forwards; what doesn't move it isn't handed out. Answer: `readMoved`.
+    func markRead(_ publication: Publication, offset: UInt64, in channel: Name, tag: RequestTag, at now: Instant)
+
+    /// Wants the channel's publications from now on. Answer: `subscribed`, once the subscription is confirmed, with the position that live
+    /// publications continue from: every publication after it reaches the delegate after that answer. Repeated calls are answered each.
+    func subscribe(_ channel: Name, tag: RequestTag, at now: Instant)
+
+    /// Doesn't want them any more. Publications may still come for a while.
+    func unsubscribe(_ channel: Name, at now: Instant)
+
+    /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`.
+    func probe(tag: RequestTag, at now: Instant)
+
+    /// Delivers what is due and sends what was collected. The owner calls it at the end of each of its turns and at least every 100 ms.
+    func advance(at now: Instant)
+
+    func stop(at now: Instant)
+}
+
+/// What a broker tells its owner. Called on the owner's loop.
+package protocol BrokerDelegate: AnyObject {
+    func published(_ result: Result<PublishResult, WireError>, tag: RequestTag)
+    /// The offset that now counts for the sender: the larger of the two.
+    func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag)
+    func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag)
+    func probed(_ result: Result<Void, WireError>, tag: RequestTag)
+
+    /// A durable publication, in the channel's order. After a hole that can't be filled `resync` comes first.
+    func received(_ publication: PositionedPublication, channel: Name)
+    /// A `typing` or `read` publication.
+    func received(_ publication: Publication, channel: Name)
+    /// Publications may be missing before `position`; from there on the order holds again.
+    func resync(_ channel: Name, to position: Position, reason: ResyncReason)
+    /// Only told when it changes. The first `up` after `start` is told too.
+    func brokerHealth(_ health: BackendHealth)
+}
+
+package struct PublishResult: Sendable, Equatable {
+    package var position: Position
+    /// An earlier attempt with the same id got this position; nothing was published now.
+    package var isDuplicate: Bool
+
+    package init(position: Position, isDuplicate: Bool) {
+        self.position = position
+        self.isDuplicate = isDuplicate
+    }
+}
+
+package enum ResyncReason: String, Sendable {
+    /// The channel began anew: its data is gone or was rolled back.
+    case epochChanged
+    /// Publications passed while the link to Redis was down.
+    case linkLost
+    /// One or more publications were skipped.
+    case gap
+}
+
+/// Whether the broker or the store can be reached. `down` names the reason for people.
+package enum BackendHealth: Sendable, Equatable {
+    case up
+    case down(String)
+}
+
+/// Names a request among those in flight; the broker and the store hand it back untouched.
+package struct RequestTag: Hashable, Sendable {
+    package var high: UInt64
+    package var low: UInt64
+
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// Nobody waits for this answer.
+    package static let none = RequestTag(high: 0, low: 0)
+}

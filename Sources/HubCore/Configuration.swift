@@ -1,0 +1,114 @@
+import HubBase
+
+/// Everything that can be set, typed, with defaults and units, in one place. The loader (files, environment, flags) fills it;
+/// `problems()` holds the relations between settings. Names: docs/configuration.md.
+package struct Configuration: Sendable {
+    /// `host:port` each; port 0 picks one.
+    package var listen: [String] = ["127.0.0.1:8080"]
+    /// What people call this node; nil: the host's name.
+    package var node: String?
+    /// Gateway loops; 0: one a core.
+    package var loops = 0
+    /// First core to pin loops to; nil: no pinning.
+    package var pin: Int?
+    package var isDevelopment = false
+
+    package struct Redis: Sendable {
+        /// nil: the embedded broker.
+        package var url: String?
+        package var prefix = "hub"
+        package var password: Secret?
+        package init() {}
+    }
+    package var redis = Redis()
+
+    package struct TokenKey: Sendable {
+        package var id: String?
+        package var algorithm: String
+        package var secret: Secret
+        package init(id: String?, algorithm: String, secret: Secret) {
+            self.id = id
+            self.algorithm = algorithm
+            self.secret = secret
+        }
+    }
+    package var tokenKeys: [TokenKey] = []
+    /// Allowed `Origin` headers, "https://app.example.com"; empty: any.
+    package var origins: [String] = []
+
+    package struct APIKey: Sendable {
+        package var id: String
+        /// SHA-256 of the key, so that the key itself isn't kept.
+        package var digest: [UInt8]
+        package var scopes: [String]
+        package init(id: String, digest: [UInt8], scopes: [String]) {
+            self.id = id
+            self.digest = digest
+            self.scopes = scopes
+        }
+    }
+    package var apiKeys: [APIKey] = []
+
+    package var presence = PresenceTimers()
+
+    package struct Limits: Sendable {
+        package var messageBytes = 64 * 1024
+        package var outboundBytes = 1024 * 1024
+        package var messagesPerSecond = 10_000
+        package var messageBurst = 20_000
+        package var connections = 1_000_000
+        /// Subscriptions of one connection.
+        package var channels = 256
+        /// Users that one connection may watch, and that one request may name.
+        package var watch = 10_000
+        package var watchRequest = 1_000
+        package var depth = 32
+        package var messageIdBytes = 64
+        package var deviceBytes = 64
+        package var headBytes = 8 * 1024
+        package var bodyBytes = 1024 * 1024
+        package init() {}
+    }
+    package var limits = Limits()
+
+    package struct Deadlines: Sendable {
+        package var head: Span = .seconds(10)
+        package var authentication: Span = .seconds(10)
+        package var close: Span = .seconds(5)
+        package var pong: Span = .seconds(10)
+        /// From SIGTERM until the process ends, whatever is still open.
+        package var shutdown: Span = .seconds(10)
+        package init() {}
+    }
+    package var deadlines = Deadlines()
+    package var ping: Span = .seconds(20)
+
+    /// By name; "" holds the defaults for every other one.
+    package var namespaces: [String: HistoryOptions] = ["": HistoryOptions()]
+
+    package struct Diagnostics: Sendable {
+        package var echo = false
+        package var echoBytes = 16 * 1024 * 1024
+        package init() {}
+    }
+    package var diagnostics = Diagnostics()
+
+    package enum LogLevel: Int, Sendable, Comparable {
+        case debug, info, warning, error
+        package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
+    }
+    package enum LogFormat: Sendable { case automatic, text, json }
+    package var logLevel: LogLevel = .info
+    package var logFormat: LogFormat = .automatic
+
+    package init() {}
+}
+
+/// Bytes that never show: a key or a token. Prints as `<redacted>` wherever it lands by mistake.
+package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package let bytes: [UInt8]
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+    package var description: String { "<redacted>" }
+    package var debugDescription: String { "<redacted>" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,162 @@
+import HubBase
+import HubWire
+
+/// Keeps leases, user records and versions: the second seam. Two implementations (memory, Redis), one contract suite.
+///
+/// Same rules as `Broker`: owned by one loop, never blocks, answers through the delegate from `advance(at:)` or the owner's loop.
+/// Deadlines are judged by the store's own clock (Redis TIME); the memory store uses `now`.
+package protocol PresenceStore: AnyObject {
+    /// Not retained. Set before `start`.
+    var delegate: (any PresenceStoreDelegate)? { get set }
+
+    func start(at now: Instant)
+
+    /// The *apply* script: connections up, changed, restored, down. All operations must be of users of one partition, 50 at most.
+    /// Answer: `applied`, a version for each operation, or the error of the whole call.
+    func apply(_ operations: [PresenceOperation], partition: Int, tag: RequestTag, at now: Instant)
+
+    /// The *refresh* script: leases of one partition, 250 users at most. Answer: `refreshed` with the indexes that the store no longer knows.
+    func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant)
+
+    /// The *find* and *expire* scripts on one partition, again and again while there is more than a call's worth due. Answer: `swept`.
+    func sweep(partition: Int, tag: RequestTag, at now: Instant)
+
+    /// The states of users, any partitions, 1,000 at most. Answer: `read`.
+    func read(_ users: [Name], tag: RequestTag, at now: Instant)
+
+    /// A user's record with its connections and what is left of their leases. Answer: `inspected`.
+    func inspect(_ user: Name, tag: RequestTag, at now: Instant)
+
+    /// Says that this node lives (its entry holds 30 s). Answer: `nodes`, all that live.
+    func announce(connections: UInt64, tag: RequestTag, at now: Instant)
+
+    func advance(at now: Instant)
+    func stop(at now: Instant)
+}
+
+package protocol PresenceStoreDelegate: AnyObject {
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag)
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag)
+    /// How many users the sweep declared offline; a refused or needless sweep is 0.
+    func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag)
+    func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag)
+    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag)
+    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag)
+
+    /// Transitions of one partition, in order, from the feed that every node hears. `gap`: some before these may be missing, so watched
+    /// users of the partition must be read again.
+    func changed(_ changes: [PresenceChange], partition: Int, gap: Bool)
+    func storeHealth(_ health: BackendHealth)
+}
+
+/// Who and where a connection is, for the record of its user.
+package struct PresenceOperation: Sendable, Equatable {
+    package enum Kind: Sendable, Equatable {
+        /// New, or its state changed.
+        case up(ConnectionState)
+        /// Known to the store before, then lost by it: writes no event when the record is missing (data loss isn't a transition).
+        case restore(ConnectionState)
+        /// Closed. `grace` zero for a clean leave.
+        case down(grace: Span)
+    }
+
+    package var kind: Kind
+    package var user: Name
+    /// `<node incarnation>-<counter>`; never holds a bar.
+    package var connection: Name
+    package var node: Name
+    package var device: Name
+    /// When it connected, milliseconds since 1970, for people.
+    package var since: UInt64
+    /// The last version that this node got for the user: the next one is larger, whatever the store lost.
+    package var versionFloor: UInt64
+
+    package init(
+        kind: Kind, user: Name, connection: Name, node: Name, device: Name, since: UInt64, versionFloor: UInt64
+    ) {
+        self.kind = kind
+        self.user = user
+        self.connection = connection
+        self.node = node
+        self.device = device
+        self.since = since
+        self.versionFloor = versionFloor
+    }
+}
+
+/// What one connection says of its user. Invisible counts as no connection when others are told, but keeps its lease.
+package enum ConnectionState: UInt8, Sendable, Equatable {
+    case online, away, invisible
+}
+
+package struct Lease: Sendable, Hashable {
+    package var user: Name
+    package var connection: Name
+
+    package init(user: Name, connection: Name) {
+        self.user = user
+        self.connection = connection
+    }
+}
+
+package struct PresenceSnapshot: Sendable, Equatable {
+    /// One for each user asked for, in order; a user who was never seen is offline at version 0.
+    package var changes: [PresenceChange]
+    /// The store lost its data lately and nodes are registering again: a missing record proves nothing yet.
+    package var isWarming: Bool
+
+    package init(changes: [PresenceChange], isWarming: Bool) {
+        self.changes = changes
+        self.isWarming = isWarming
+    }
+}
+
+/// Everything known of one user, for `hubctl presence`. Right even before any sweep: expired leases are shown, not counted.
+package struct PresenceRecord: Sendable, Equatable {
+    package struct Connection: Sendable, Equatable {
+        package var connection: Name
+        package var node: Name
+        package var device: Name
+        package var state: ConnectionState
+        package var since: UInt64
+        /// Milliseconds; 0 when it ran out.
+        package var leaseLeft: UInt64
+
+        package init(connection: Name, node: Name, device: Name, state: ConnectionState, since: UInt64, leaseLeft: UInt64) {
+            self.connection = connection
+            self.node = node
+            self.device = device
+            self.state = state
+            self.since = since
+            self.leaseLeft = leaseLeft
+        }
+    }
+
+    package var change: PresenceChange
+    package var connections: [Connection]
+    /// Milliseconds until the user goes offline, when the last connection is gone and grace runs.
+    package var graceLeft: UInt64?
+
+    package init(change: PresenceChange, connections: [Connection], graceLeft: UInt64?) {
+        self.change = change
+        self.connections = connections
+        self.graceLeft = graceLeft
+    }
+}
+
+package struct NodeEntry: Sendable, Equatable {
+    /// The incarnation: 12 random characters, new with each start of the process.
+    package var incarnation: Name
+    package var name: Name
+    /// Milliseconds until it counts as dead.
+    package var left: UInt64
+    /// Connections it held when it last announced itself.
+    package var connections: UInt64
+
+    package init(incarnation: Name, name: Name, left: UInt64, connections: UInt64) {
+        self.incarnation = incarnation
+        self.name = name
+        self.left = left
+        self.connections = connections
+    }
+}

@@ -1,0 +1,24 @@
+import Synchronization
+
+/// Messages from other threads to one loop: appended under a short lock, taken as one batch. The poster wakes the loop after a batch.
+///
+/// `@inlinable`: it's generic, and used across targets on the way of every publication.
+package final class Mailbox<Message: Sendable>: Sendable {
+    @usableFromInline let waiting = Mutex<[Message]>([])
+
+    @inlinable package init() {}
+
+    @inlinable package func post(_ message: Message) {
+        waiting.withLock { $0.append(message) }
+    }
+
+    @inlinable package func post(contentsOf messages: [Message]) {
+        waiting.withLock { $0.append(contentsOf: messages) }
+    }
+
+    /// Exchanges `batch`, which must be empty, with what waits: two arrays go back and forth, so that a warm mailbox allocates nothing.
+    @inlinable package func take(into batch: inout [Message]) {
+        precondition(batch.isEmpty, "the last batch wasn't worked off")
+        waiting.withLock { swap(&$0, &batch) }
+    }
+}

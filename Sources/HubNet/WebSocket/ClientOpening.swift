@@ -1,0 +1,25 @@
+import HubBase
+
+/// The client's side of the opening handshake (RFC 6455 §4.1).
+package struct ClientOpening: Sendable {
+    /// "127.0.0.1:8080": the Host header.
+    package var host: String
+    /// With the query, already percent-encoded.
+    package var target: String
+    package var subprotocols: [String]
+    /// Authorization and the like.
+    package var headers: [(name: String, value: String)]
+    /// TCP connect and handshake together.
+    package var deadline: Span
+    /// Local address to connect from; nil: the kernel chooses.
+    package var source: SocketAddress?
+
+    package init(host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10), source: SocketAddress? = nil) {
+        self.host = host
+        self.target = target
+        self.subprotocols = subprotocols
+        self.headers = headers
+        self.deadline = deadline
+        self.source = source
+    }
+}

@@ -1,0 +1,3 @@
+import HubBase
+import HubCore
+
