@@ -29,7 +29,7 @@ package struct SwarmPayload: Sendable, Equatable {
         buffer.append(decimal: UInt64(sequence))
         buffer.append(",\"scheduled\":")
         buffer.append(decimal: scheduled)
-        let missing = size - (buffer.count - start) - 10
+        let missing = size - (buffer.count - start) - 11
         if missing > 0 {
             buffer.append(",\"fill\":\"")
             let target = buffer.reserve(missing)

@@ -63,7 +63,8 @@ package struct SwarmReport: Sendable {
     private var verdict: String {
         if isClean { return "OK: nothing lost, duplicated or out of order" }
         if tally.lost > 0 || tally.duplicated > 0 || tally.outOfOrder > 0 {
-            return "FAILED: \(Self.grouped(tally.lost)) lost, \(Self.grouped(tally.duplicated)) duplicated, \(Self.grouped(tally.outOfOrder)) out of order"
+            return
+                "FAILED: \(Self.grouped(tally.lost)) lost, \(Self.grouped(tally.duplicated)) duplicated, \(Self.grouped(tally.outOfOrder)) out of order"
         }
         return "FAILED: \(Self.grouped(UInt64(bots - joined))) bots couldn't join"
     }

@@ -22,13 +22,16 @@ struct SwarmPayloadTests {
     func exact() {
         let payload = SwarmPayload(run: 7, bot: 1, sequence: 2, scheduled: 3)
         #expect(String(decoding: Self.bytes(payload, size: 0), as: UTF8.self) == #"{"run":7,"bot":1,"sequence":2,"scheduled":3}"#)
-        #expect(String(decoding: Self.bytes(payload, size: 58), as: UTF8.self) == #"{"run":7,"bot":1,"sequence":2,"scheduled":3,"fill":"xxxx"}"#)
+        #expect(
+            String(decoding: Self.bytes(payload, size: 58), as: UTF8.self) == #"{"run":7,"bot":1,"sequence":2,"scheduled":3,"fill":"xxxx"}"#
+        )
     }
 
     @Test(
         "what isn't ours is nil",
         arguments: [
-            "", "{", "{}", #"{"text":"hi"}"#, #"{"run":7,"bot":1,"sequence":2,"scheduled":"#, #"{"run":,"bot":1,"sequence":2,"scheduled":3}"#,
+            "", "{", "{}", #"{"text":"hi"}"#, #"{"run":7,"bot":1,"sequence":2,"scheduled":"#,
+            #"{"run":,"bot":1,"sequence":2,"scheduled":3}"#,
             #"{"run":99999999999999999999,"bot":1,"sequence":2,"scheduled":3}"#, #"{"run":7,"bot":4294967296,"sequence":2,"scheduled":3}"#,
             #"{"run":-7,"bot":1,"sequence":2,"scheduled":3}"#,
         ])
