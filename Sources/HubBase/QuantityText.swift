@@ -18,7 +18,8 @@ package enum QuantityText {
     /// The largest unit that divides the length: 90 s is "90s", 120 s is "2m".
     package static func text(_ span: Span) -> String {
         let nanoseconds = span.nanoseconds
-        for (unit, size) in [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)] as [(String, UInt64)]
+        for (unit, size) in [("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)]
+            as [(String, UInt64)]
         where nanoseconds > 0 && nanoseconds % size == 0 {
             return "\(nanoseconds / size)\(unit)"
         }

@@ -226,7 +226,8 @@ package struct JSON5Reader {
     /// What stands here without quotes: a key, a number, `true`.
     private mutating func takeWord() -> String {
         let start = place
-        while let byte = peek, Self.isLetter(byte) || (0x30...0x39).contains(byte) || [0x2B, 0x2D, 0x2E].contains(byte), wideSpace() == nil {
+        while let byte = peek, Self.isLetter(byte) || (0x30...0x39).contains(byte) || [0x2B, 0x2D, 0x2E].contains(byte), wideSpace() == nil
+        {
             place += 1
         }
         return String(decoding: bytes[start..<place], as: UTF8.self)

@@ -6,7 +6,9 @@ enum KeySettings {
     static let keysMax = 16
     static let scopes = ["read", "publish", "admin"]
 
-    static func tokenKeys(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Configuration.TokenKey] {
+    static func tokenKeys(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Configuration
+        .TokenKey]
+    {
         var keys: [Configuration.TokenKey] = []
         for (index, fields) in try objects(value, fields: ["kid", "alg", "secret", "file", "env"]).enumerated() {
             do throws(SettingKind.Problem) {
@@ -32,7 +34,9 @@ enum KeySettings {
                     digest = try Self.digest(fields.text("digest") ?? "")
                 } else {
                     let secret = try Self.secret(fields, direct: "digest", &sources)
-                    if secret.bytes.count < 16 { sources.warnings.append("the API key \(shownText(id)) is shorter than 16 bytes: easy to guess") }
+                    if secret.bytes.count < 16 {
+                        sources.warnings.append("the API key \(shownText(id)) is shorter than 16 bytes: easy to guess")
+                    }
                     digest = Digest.sha256(secret.bytes)
                 }
                 keys.append(.init(id: id, digest: digest, scopes: try scopes(fields)))
@@ -74,8 +78,12 @@ enum KeySettings {
 
     private static func scopes(_ fields: Fields) throws(SettingKind.Problem) -> [String] {
         let expected = "must be a list of some of \(scopes.map { "\"\($0)\"" }.joined(separator: ", "))"
-        guard let value = fields.members["scopes"] else { throw .init(message: "lacks its scopes: \(expected.dropFirst("must be ".count))") }
-        guard case .list(let elements) = value, !elements.isEmpty else { throw .init(place: ".scopes", message: "\(expected), not \(value.shown)") }
+        guard let value = fields.members["scopes"] else {
+            throw .init(message: "lacks its scopes: \(expected.dropFirst("must be ".count))")
+        }
+        guard case .list(let elements) = value, !elements.isEmpty else {
+            throw .init(place: ".scopes", message: "\(expected), not \(value.shown)")
+        }
         var chosen: [String] = []
         for element in elements {
             guard case .text(let scope) = element, scopes.contains(scope) else {
@@ -91,9 +99,12 @@ enum KeySettings {
         guard elements.count <= keysMax else { throw .init(message: "has \(elements.count) keys, of at most \(keysMax)") }
         var objects: [Fields] = []
         for (index, element) in elements.enumerated() {
-            guard case .object(let members) = element else { throw .init(place: "[\(index)]", message: "must be an object, not \(element.shown)") }
+            guard case .object(let members) = element else {
+                throw .init(place: "[\(index)]", message: "must be an object, not \(element.shown)")
+            }
             for member in members where !known.contains(member.key) {
-                let nearest = Nearest.to(member.key, in: known).map { "; did you mean \($0)?" } ?? ": one of \(known.joined(separator: ", "))"
+                let nearest =
+                    Nearest.to(member.key, in: known).map { "; did you mean \($0)?" } ?? ": one of \(known.joined(separator: ", "))"
                 throw .init(place: "[\(index)]", message: "has the unknown key \(shownText(member.key))\(nearest)")
             }
             objects.append(Fields(members: Dictionary(members.map { ($0.key, $0.value) }, uniquingKeysWith: { first, _ in first })))

@@ -28,7 +28,8 @@ struct SecretSources {
         if bytes.last == 0x0D { bytes.removeLast() }
         guard !bytes.isEmpty else { throw .init(message: "names the file \(shownText(path)), which is empty") }
         if file.mode & 0o077 != 0 {
-            warnings.append("\(shownText(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600")
+            warnings.append(
+                "\(shownText(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600")
         }
         return Secret(bytes)
     }
@@ -56,7 +57,9 @@ struct SmallFile {
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw failure("can't be read") }
             if count == 0 { return SmallFile(bytes: bytes, mode: status.st_mode & 0o777) }
-            guard bytes.count + count <= byteCountMax else { throw Failure(message: "is longer than \(QuantityText.text(byteCount: byteCountMax))") }
+            guard bytes.count + count <= byteCountMax else {
+                throw Failure(message: "is longer than \(QuantityText.text(byteCount: byteCountMax))")
+            }
             bytes += chunk[..<count]
         }
     }

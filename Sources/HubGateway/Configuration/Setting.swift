@@ -66,7 +66,9 @@ extension Setting {
         }
     }
 
-    static func duration(_ path: String, _ field: any Field<Span>, _ range: ClosedRange<Span>, live: Bool = false, _ help: String) -> Setting {
+    static func duration(_ path: String, _ field: any Field<Span>, _ range: ClosedRange<Span>, live: Bool = false, _ help: String)
+        -> Setting
+    {
         Setting(path, .duration(range), isLive: live, help) { _, configuration in
             .duration(configuration[keyPath: field])
         } write: { value, _, configuration in
@@ -83,7 +85,8 @@ extension Setting {
         }
     }
 
-    static func text(_ path: String, _ field: any Field<String>, _ help: String, check: @escaping @Sendable (String) -> String?) -> Setting {
+    static func text(_ path: String, _ field: any Field<String>, _ help: String, check: @escaping @Sendable (String) -> String?) -> Setting
+    {
         Setting(path, .text(check), isLive: false, help) { _, configuration in
             .text(configuration[keyPath: field])
         } write: { value, _, configuration in
@@ -120,7 +123,8 @@ extension Setting {
         }
     }
 
-    static func namespaceDuration(_ path: String, _ field: any NamespaceField<Span>, _ range: ClosedRange<Span>, _ help: String) -> Setting {
+    static func namespaceDuration(_ path: String, _ field: any NamespaceField<Span>, _ range: ClosedRange<Span>, _ help: String) -> Setting
+    {
         Setting(path, .duration(range), isLive: true, help) { namespace, configuration in
             .duration(configuration.options(ofNamespace: namespace)[keyPath: field])
         } write: { value, namespace, configuration in

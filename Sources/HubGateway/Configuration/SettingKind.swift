@@ -122,7 +122,9 @@ enum SettingKind: Sendable {
             throw Problem(message: "must be a duration such as \"30s\" (ms, s, m, h, d), not \(value.shown)")
         }
         guard range.contains(span) else {
-            throw Problem(message: "must be from \(QuantityText.text(range.lowerBound)) to \(QuantityText.text(range.upperBound)), not \(value.shown)")
+            throw Problem(
+                message: "must be from \(QuantityText.text(range.lowerBound)) to \(QuantityText.text(range.upperBound)), not \(value.shown)"
+            )
         }
         return span
     }

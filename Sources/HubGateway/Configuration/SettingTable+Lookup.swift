@@ -24,7 +24,9 @@ extension SettingTable {
         let path = known.joined(separator: ".")
         if let setting = all.first(where: { $0.path == path }) { return .setting(setting, namespace: namespace) }
         if unsupported.contains(where: { path == $0 || path.hasPrefix($0 + ".") }) { return .unsupported }
-        if all.contains(where: { $0.path.hasPrefix(path + ".") }) || unsupported.contains(where: { $0.hasPrefix(path + ".") }) { return .group }
+        if all.contains(where: { $0.path.hasPrefix(path + ".") }) || unsupported.contains(where: { $0.hasPrefix(path + ".") }) {
+            return .group
+        }
         return .unknown(nearest: nearest(path).map { shown($0, namespace: segments.count > 1 ? segments[1] : "NAME") })
     }
 
@@ -84,7 +86,9 @@ extension SettingTable {
             for setting in all where setting.isOfNamespace {
                 let end = "__" + environmentName(String(setting.path.dropFirst(namespacePrefix.count))).dropFirst(environmentPrefix.count)
                 let middle = name.dropFirst(namespaces.count).dropLast(end.count)
-                if name.hasSuffix(end), name.count > namespaces.count + end.count { return .setting(setting, namespace: namespace(String(middle))) }
+                if name.hasSuffix(end), name.count > namespaces.count + end.count {
+                    return .setting(setting, namespace: namespace(String(middle)))
+                }
             }
         }
         for path in unsupported {

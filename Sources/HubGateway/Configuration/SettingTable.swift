@@ -6,7 +6,8 @@ enum SettingTable {
     static let all: [Setting] = node + redis + access + presence + limits + deadlines + namespaces + diagnostics
 
     private static let node: [Setting] = [
-        .list("listen", \.listen, live: false, "Addresses to listen on, \"HOST:PORT\" each; port 0 picks one.", check: ListenAddress.problem),
+        .list(
+            "listen", \.listen, live: false, "Addresses to listen on, \"HOST:PORT\" each; port 0 picks one.", check: ListenAddress.problem),
         .optionalText("node", \.node, "This node's name for people; by default the host's name.") {
             Name(validating: $0, limit: 64) == nil ? "a name of 1 to 64 bytes without control characters" : nil
         },
@@ -16,7 +17,10 @@ enum SettingTable {
     ]
 
     private static let redis: [Setting] = [
-        Setting("redis.url", .privateText(RedisURL.problem), isLive: false, "\"redis://HOST:PORT/DB\"; without it the node stands alone, on the embedded broker.") {
+        Setting(
+            "redis.url", .privateText(RedisURL.problem), isLive: false,
+            "\"redis://HOST:PORT/DB\"; without it the node stands alone, on the embedded broker."
+        ) {
             $1.redis.url.map { .text($0) } ?? .absent
         } write: { value, _, configuration in
             guard case .text(let text) = value else { preconditionFailure("a text's kind gave \(value)") }
@@ -44,14 +48,20 @@ enum SettingTable {
     }
 
     private static let access: [Setting] = [
-        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: {kid, alg: \"HS256\", secret | file | env} each.") {
+        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: {kid, alg: \"HS256\", secret | file | env} each.")
+        {
             .tokenKeys($1.tokenKeys)
         } write: { value, _, configuration in
             guard case .tokenKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
             configuration.tokenKeys = keys
         },
-        .list("auth.origins", \.origins, live: true, "Origins whose pages may connect, \"https://app.example.com\" each; empty: any.", check: OriginText.problem),
-        Setting("api.keys", .apiKeys, isLive: true, "Keys of the HTTP API: {id, digest | file | env, scopes: [\"read\", \"publish\", \"admin\"]} each.") {
+        .list(
+            "auth.origins", \.origins, live: true, "Origins whose pages may connect, \"https://app.example.com\" each; empty: any.",
+            check: OriginText.problem),
+        Setting(
+            "api.keys", .apiKeys, isLive: true,
+            "Keys of the HTTP API: {id, digest | file | env, scopes: [\"read\", \"publish\", \"admin\"]} each."
+        ) {
             .apiKeys($1.apiKeys)
         } write: { value, _, configuration in
             guard case .apiKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
@@ -60,21 +70,38 @@ enum SettingTable {
     ]
 
     private static let presence: [Setting] = [
-        .duration("presence.heartbeat", \.presence.heartbeat, .milliseconds(100) ... .seconds(600), "How often a connection's lease is renewed."),
-        .duration("presence.lease", \.presence.lease, .milliseconds(250) ... .seconds(3600), "How long a lease holds; at least 2.5 heartbeats."),
-        .duration("presence.userTTL", \.presence.userTTL, .seconds(1) ... .seconds(7 * 86_400), "Life of a user's record that nobody renews; more than lease, hold and heartbeat together."),
-        .duration("presence.grace", \.presence.grace, .zero ... .seconds(60), "Time to come back after an unclean end before the user is offline."),
-        .duration("presence.sweepInterval", \.presence.sweepInterval, .milliseconds(10) ... .seconds(60), "Pace of the sweeps for lapsed leases."),
-        .duration("presence.gapMax", \.presence.gapMax, .milliseconds(100) ... .seconds(600), "Longest pause between sweeps that isn't taken for an outage; less than lease less 1.1 heartbeats."),
-        .duration("presence.hold", \.presence.hold, .milliseconds(100) ... .seconds(3600), "After an outage, how long nobody is declared offline; at least 1.1 heartbeats and the refresh jitter."),
-        .duration("presence.awayAfter", \.presence.awayAfter, .milliseconds(100) ... .seconds(86_400), "Time without activity after which a connection is away."),
-        .duration("presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
+        .duration(
+            "presence.heartbeat", \.presence.heartbeat, .milliseconds(100) ... .seconds(600), "How often a connection's lease is renewed."),
+        .duration(
+            "presence.lease", \.presence.lease, .milliseconds(250) ... .seconds(3600), "How long a lease holds; at least 2.5 heartbeats."),
+        .duration(
+            "presence.userTTL", \.presence.userTTL, .seconds(1) ... .seconds(7 * 86_400),
+            "Life of a user's record that nobody renews; more than lease, hold and heartbeat together."),
+        .duration(
+            "presence.grace", \.presence.grace, .zero ... .seconds(60), "Time to come back after an unclean end before the user is offline."
+        ),
+        .duration(
+            "presence.sweepInterval", \.presence.sweepInterval, .milliseconds(10) ... .seconds(60), "Pace of the sweeps for lapsed leases."),
+        .duration(
+            "presence.gapMax", \.presence.gapMax, .milliseconds(100) ... .seconds(600),
+            "Longest pause between sweeps that isn't taken for an outage; less than lease less 1.1 heartbeats."),
+        .duration(
+            "presence.hold", \.presence.hold, .milliseconds(100) ... .seconds(3600),
+            "After an outage, how long nobody is declared offline; at least 1.1 heartbeats and the refresh jitter."),
+        .duration(
+            "presence.awayAfter", \.presence.awayAfter, .milliseconds(100) ... .seconds(86_400),
+            "Time without activity after which a connection is away."),
+        .duration(
+            "presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
     ]
 
     private static let limits: [Setting] = [
         .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, live: true, "One message from a client."),
-        .size("limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024, live: true, "What may wait to be sent on one connection."),
-        .integer("limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
+        .size(
+            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024, live: true,
+            "What may wait to be sent on one connection."),
+        .integer(
+            "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
         .integer("limits.messageBurst", \.limits.messageBurst, 1...10_000_000, live: true, "Messages of one connection at once."),
         .integer("limits.connections", \.limits.connections, 1...10_000_000, live: true, "Connections of this node."),
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
@@ -89,34 +116,48 @@ enum SettingTable {
 
     private static let deadlines: [Setting] = [
         .duration("deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), "From accept until a request's head is whole."),
-        .duration("deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300), "From the handshake until the connection is authenticated."),
+        .duration(
+            "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
+            "From the handshake until the connection is authenticated."),
         .duration("deadlines.close", \.deadlines.close, .milliseconds(100) ... .seconds(300), "For the closing handshake."),
         .duration("deadlines.pong", \.deadlines.pong, .milliseconds(100) ... .seconds(300), "For the answer to a ping."),
-        .duration("deadlines.shutdown", \.deadlines.shutdown, .milliseconds(100) ... .seconds(3600), "From SIGTERM until the process ends, whatever is still open."),
+        .duration(
+            "deadlines.shutdown", \.deadlines.shutdown, .milliseconds(100) ... .seconds(3600),
+            "From SIGTERM until the process ends, whatever is still open."),
     ]
 
     static let namespacePrefix = "namespaces.NAME."
     private static let namespaces: [Setting] = [
         .namespaceInteger("namespaces.NAME.history.size", \.size, 0...100_000, "Publications kept for each channel; 0: none."),
         .namespaceDuration("namespaces.NAME.history.ttl", \.ttl, .milliseconds(100) ... .seconds(365 * 86_400), "How long they are kept."),
-        .namespaceDuration("namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400), "How long a message id is remembered, so that a retry isn't published twice."),
+        .namespaceDuration(
+            "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
+            "How long a message id is remembered, so that a retry isn't published twice."),
     ]
 
     private static let diagnostics: [Setting] = [
         .boolean("diagnostics.echo", \.diagnostics.echo, "Serves /v1/echo, which sends back what it gets; on in development mode."),
         .size("diagnostics.echoBytes", \.diagnostics.echoBytes, 1024...256 * 1024 * 1024, "Largest message of the echo endpoint."),
-        Setting("log.level", .choice(["debug", "info", "warning", "error"]), isLive: true, "Least weight that is logged: debug, info, warning, error.") {
+        Setting(
+            "log.level", .choice(["debug", "info", "warning", "error"]), isLive: true,
+            "Least weight that is logged: debug, info, warning, error."
+        ) {
             .text("\($1.logLevel)")
         } write: { value, _, configuration in
             let levels: [String: Configuration.LogLevel] = ["debug": .debug, "info": .info, "warning": .warning, "error": .error]
             guard case .text(let text) = value, let level = levels[text] else { preconditionFailure("the kind of log.level gave \(value)") }
             configuration.logLevel = level
         },
-        Setting("log.format", .choice(["automatic", "text", "json"]), isLive: false, "Text, JSON, or automatic: text on a terminal, JSON elsewhere.") {
+        Setting(
+            "log.format", .choice(["automatic", "text", "json"]), isLive: false,
+            "Text, JSON, or automatic: text on a terminal, JSON elsewhere."
+        ) {
             .text("\($1.logFormat)")
         } write: { value, _, configuration in
             let formats: [String: Configuration.LogFormat] = ["automatic": .automatic, "text": .text, "json": .json]
-            guard case .text(let text) = value, let format = formats[text] else { preconditionFailure("the kind of log.format gave \(value)") }
+            guard case .text(let text) = value, let format = formats[text] else {
+                preconditionFailure("the kind of log.format gave \(value)")
+            }
             configuration.logFormat = format
         },
     ]

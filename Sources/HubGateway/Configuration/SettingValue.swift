@@ -26,7 +26,9 @@ enum SettingValue: Sendable {
         case .list(let texts): texts.isEmpty ? "none" : texts.map(shownText).joined(separator: ", ")
         case .secret(let secret): secret.description
         case .tokenKeys(let keys):
-            keys.isEmpty ? "none" : keys.map { ($0.id.map(shownText) ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(separator: ", ")
+            keys.isEmpty
+                ? "none"
+                : keys.map { ($0.id.map(shownText) ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(separator: ", ")
         case .apiKeys(let keys):
             keys.isEmpty ? "none" : keys.map { "\(shownText($0.id)) (\($0.scopes.joined(separator: ", ")))" }.joined(separator: ", ")
         }
