@@ -18,10 +18,12 @@ package struct HTTPRequest: ~Copyable {
     package let headers: [Header]
     package let body: UnsafeRawBufferPointer
     package let keepAlive: Bool
+    /// HTTP/1.0 or 1.1.
+    package let minorVersion: UInt8
 
     package init(
         method: HTTPMethod, head: UnsafeRawBufferPointer, path: ByteRange, query: ByteRange, headers: [Header],
-        body: UnsafeRawBufferPointer, keepAlive: Bool
+        body: UnsafeRawBufferPointer, keepAlive: Bool, minorVersion: UInt8 = 1
     ) {
         self.method = method
         self.head = head
@@ -30,6 +32,7 @@ package struct HTTPRequest: ~Copyable {
         self.headers = headers
         self.body = body
         self.keepAlive = keepAlive
+        self.minorVersion = minorVersion
     }
 
     /// The value of the first header of that name (lower-case), without surrounding white space; nil when there's none.
@@ -43,4 +46,10 @@ package struct HTTPRequest: ~Copyable {
 
     /// The path's segments, percent-decoded ("Names in paths are percent-encoded bytes"); nil when wrongly encoded.
     package func pathSegments() -> [[UInt8]]? { fatalError("skeleton") }
+
+    /// Whether the comma-separated list in all headers of that name (lower-case) holds `token`, compared without case (RFC 9110 §5.6.1).
+    package func listContains(_ token: StaticString, in name: StaticString) -> Bool { fatalError("skeleton") }
+
+    /// Whether the client offered that subprotocol; names are compared with case (RFC 6455 §4.1).
+    package func offersSubprotocol(_ subprotocol: StaticString) -> Bool { fatalError("skeleton") }
 }
