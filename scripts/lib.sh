@@ -30,8 +30,9 @@ try_step() {
 
 # The same for what the rest can't do without.
 step() {
+    local before=${#step_failures[@]}
     try_step "$@"
-    [ ${#step_failures[@]} -eq 0 ] || die "$1 failed"
+    [ ${#step_failures[@]} -eq "$before" ] || die "$1 failed"
 }
 
 # The first toolchain that is new enough: PATH, then the places where swiftly and the tarballs put it.
