@@ -244,6 +244,13 @@ package final class MemoryBroker: Broker {
         counting(channel) { $0.rollBack(count) }
     }
 
+    /// Cost: a walk over all channels.
+    package var held: Held {
+        Held(
+            channels: list.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount, readPositions: readCount,
+            bytes: historyBytes)
+    }
+
     func queueHealth(_ health: BackendHealth) { outputs.append(.health(health)) }
 }
 
