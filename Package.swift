@@ -32,15 +32,18 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubWire", "CCurl", "CHubShims"]),
+        tool("hubctl", ["HubClientNet", "HubToken", "HubWire", "CCurl", "CHubShims"]),
         tool("hub-swarm", ["HubClientNet", "HubWire"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
+        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
         library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims"]),
+
+        // Tokens: checked by the gateway, minted by hubctl.
+        library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
@@ -61,7 +64,8 @@ let package = Package(
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
         tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
-        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
+        tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.
