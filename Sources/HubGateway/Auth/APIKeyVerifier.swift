@@ -7,6 +7,11 @@ package struct APIKeyVerifier: Sendable {
         /// Which key, for logs.
         package var id: String
         package var scopes: [String]
+
+        package init(id: String, scopes: [String]) {
+            self.id = id
+            self.scopes = scopes
+        }
     }
 
     private let keys: [Configuration.APIKey]
