@@ -32,16 +32,20 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
-        tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hubctl", ["HubClientNet", "HubClient", "HubNet", "HubToken", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubToken", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims"], resources: [.embedInCode("Page/index.html")]),
+        library(
+            "HubGateway",
+            ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
+            resources: [.embedInCode("Page/index.html")]),
         library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
 
+        // Tokens: checked by the gateway, minted by hubctl.
         library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
@@ -65,7 +69,8 @@ let package = Package(
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
         tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
-        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
+        tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("TidyTests", []),
