@@ -32,7 +32,7 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hubctl", ["HubConsole", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
         tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
@@ -45,6 +45,8 @@ let package = Package(
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
         library("HubClient", ["HubBase", "HubWire"]),
+        // What hubctl shows: answers of the hub as lines for people.
+        library("HubConsole", ["HubBase", "HubWire"]),
         // The swarm's judgement: schedule, histogram, checker, report.
         library("HubSwarm", ["HubBase"]),
         library("HubWire", ["HubBase"]),
@@ -66,6 +68,7 @@ let package = Package(
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
+        tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
