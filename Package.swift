@@ -36,11 +36,13 @@ let package = Package(
         tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
+        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims"], resources: [.embedInCode("Page/index.html")]),
         library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
+
+        library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),

@@ -3,18 +3,20 @@ import HubCore
 
 /// Whether the data path is proven: a probe through the publish path every two seconds, and none may be older than five (protocol: HTTP,
 /// `/readyz`). A link that says it's down needs no waiting. A machine: no clock, no I/O.
-struct HealthMachine {
-    static let interval = Span.seconds(2)
-    /// A probe is given up after this, so that losing the path shows within five seconds of the last good probe.
-    static let patience = Span.milliseconds(2_800)
+package struct HealthMachine {
+    package init() {}
 
-    private(set) var broker: BackendHealth = .down("not connected yet")
+    package static let interval = Span.seconds(2)
+    /// A probe is given up after this, so that losing the path shows within five seconds of the last good probe.
+    package static let patience = Span.milliseconds(2_800)
+
+    package private(set) var broker: BackendHealth = .down("not connected yet")
     private var sentAt: Instant?
     private var returnedAt: Instant?
     private var failure: String?
     private var told: BackendHealth?
 
-    mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
+    package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
         broker = health
         failure = nil
         returnedAt = nil
@@ -22,19 +24,19 @@ struct HealthMachine {
     }
 
     /// True when a probe should leave now; it counts as sent.
-    mutating func probeIsDue(at now: Instant) -> Bool {
+    package mutating func probeIsDue(at now: Instant) -> Bool {
         guard broker == .up else { return false }
         if let sentAt, now.since(sentAt) < HealthMachine.interval { return false }
         sentAt = now
         return true
     }
 
-    mutating func probeReturned(at now: Instant) {
+    package mutating func probeReturned(at now: Instant) {
         returnedAt = now
         failure = nil
     }
 
-    mutating func probeFailed(_ reason: String) { failure = reason }
+    package mutating func probeFailed(_ reason: String) { failure = reason }
 
     private func current(at now: Instant) -> BackendHealth? {
         if case .down = broker { return broker }
@@ -49,7 +51,7 @@ struct HealthMachine {
     }
 
     /// The new state, when it isn't the one told last.
-    mutating func takeChange(at now: Instant) -> BackendHealth? {
+    package mutating func takeChange(at now: Instant) -> BackendHealth? {
         guard let current = current(at: now) else { return nil }
         switch (told, current) {
         case (.up?, .up), (.down?, .down): return nil

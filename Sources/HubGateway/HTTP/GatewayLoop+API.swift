@@ -8,7 +8,7 @@ extension GatewayLoop {
     // MARK: Publish
 
     func publish(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
-        do {
+        do throws(WireError) {
             let body = try PublishBody(request.body, limits: configuration.limits)
             let messageId = body.messageId ?? Name(trusted: Array("\(chance.mark())\(chance.mark())".utf8))
             let publication = Publication(
@@ -79,7 +79,7 @@ extension GatewayLoop {
     }
 
     func readPresence(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
-        do {
+        do throws(WireError) {
             let users = try UsersBody.users(request.body, limits: configuration.limits)
             let key = pending.insert(Pending(kind: .httpPresenceMany, connection: id, id: .none))
             outbox.append(.readPresence(users, tag: tag(key)))

@@ -113,7 +113,7 @@ extension GatewayLoop {
         case .stopping: return .respond(.error(WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)))
         }
         if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
-        do {
+        do throws(WireError) {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
@@ -175,8 +175,8 @@ extension GatewayLoop {
 /// What a browser says of the page that connects (RFC 6454 §6.1).
 enum Origin {
     static func isLoopback(_ origin: String) -> Bool {
-        guard let scheme = origin.range(of: "://") else { return false }
-        var host = origin[scheme.upperBound...]
+        guard let scheme = ["http://", "https://"].first(where: { origin.hasPrefix($0) }) else { return false }
+        var host = origin.dropFirst(scheme.count)
         if host.hasPrefix("[") {
             guard let end = host.firstIndex(of: "]") else { return false }
             host = host[host.index(after: host.startIndex)..<end]

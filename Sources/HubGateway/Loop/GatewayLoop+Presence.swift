@@ -55,7 +55,7 @@ extension GatewayLoop {
     // MARK: Watching
 
     func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             let users = try readUsers(request, bytes)
             guard watched.count(of: id.index) + users.count <= configuration.limits.watch else {
                 throw WireError(.tooMany, "more than \(configuration.limits.watch) watched users on one connection (limits.watch)")
@@ -82,7 +82,7 @@ extension GatewayLoop {
     }
 
     func unwatch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             for user in try readUsers(request, bytes) {
                 if let slot = watched.slot(of: user), watched.remove(id.index, from: slot) { unwatchIfEmpty(slot) }
             }

@@ -8,7 +8,7 @@ extension GatewayLoop {
     // MARK: In
 
     func publish(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
@@ -49,7 +49,7 @@ extension GatewayLoop {
     }
 
     func typing(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
@@ -69,7 +69,7 @@ extension GatewayLoop {
     }
 
     func read(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }

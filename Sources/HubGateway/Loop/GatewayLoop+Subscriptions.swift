@@ -7,7 +7,7 @@ import HubWire
 extension GatewayLoop {
     func subscribe(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         var wanted: [(channel: Name, position: Position?, refusal: WireError?)] = []
-        do {
+        do throws(WireError) {
             if request.channels.isPresent {
                 try readChannels(request, bytes, into: &wanted)
             } else {
@@ -171,7 +171,7 @@ extension GatewayLoop {
     // MARK: Leaving
 
     func unsubscribe(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do {
+        do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: false)
             guard let slot = channels.slot(of: channel) else { throw WireError(.notSubscribed, "not subscribed to \(channel)") }
             guard channels.remove(id.index, from: slot) else { throw WireError(.notSubscribed, "not subscribed to \(channel)") }

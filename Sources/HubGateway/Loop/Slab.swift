@@ -1,13 +1,15 @@
 /// Values that wait for an answer, found again by a number of 64 bits: the place, and a generation so that a late answer finds nothing
 /// rather than another's. Dense and reused; no hashing.
-struct Slab<Value> {
+package struct Slab<Value> {
+    package init() {}
+
     private var values: [Value?] = []
     private var generations: [UInt32] = []
     private var free: [UInt32] = []
-    private(set) var count = 0
+    package private(set) var count = 0
 
     /// Never 0, which is `RequestTag.none`.
-    mutating func insert(_ value: Value) -> UInt64 {
+    package mutating func insert(_ value: Value) -> UInt64 {
         count += 1
         if let place = free.popLast() {
             values[Int(place)] = value
@@ -18,7 +20,7 @@ struct Slab<Value> {
         return key(values.count - 1)
     }
 
-    mutating func remove(_ key: UInt64) -> Value? {
+    package mutating func remove(_ key: UInt64) -> Value? {
         guard let place = place(of: key), let value = values[place] else { return nil }
         values[place] = nil
         generations[place] &+= 1
@@ -29,7 +31,7 @@ struct Slab<Value> {
     }
 
     /// Changes a value in place; nil when there's none under that key.
-    mutating func update<Result>(_ key: UInt64, _ body: (inout Value) -> Result) -> Result? {
+    package mutating func update<Result>(_ key: UInt64, _ body: (inout Value) -> Result) -> Result? {
         guard let place = place(of: key), values[place] != nil else { return nil }
         return body(&values[place]!)
     }

@@ -10,8 +10,8 @@ package enum HubdProgram {
         signal(SIGPIPE, SIG_IGN)
         switch Hubd.prepare(arguments: arguments, environment: environment) {
         case .exit(let code, let output, let errors):
-            if !output.isEmpty { fputs(output, stdout) }
-            if !errors.isEmpty { fputs(errors, stderr) }
+            if !output.isEmpty { StandardStream.output.write(output) }
+            if !errors.isEmpty { StandardStream.error.write(errors) }
             return code
         case .run(let configuration, let warnings):
             return serve(configuration, warnings: warnings) {
@@ -38,7 +38,7 @@ package enum HubdProgram {
         do {
             node = try Node(configuration, log: log)
         } catch {
-            fputs("hubd: \(error.description)\(hint(error))\n", stderr)
+            StandardStream.error.write("hubd: \(error.description)\(hint(error))\n")
             return 1
         }
         log.info(
@@ -49,8 +49,7 @@ package enum HubdProgram {
                 "mode": configuration.isDevelopment ? "development" : "production",
                 "addresses": node.addresses.map(\.description).joined(separator: " "),
             ])
-        for address in node.addresses { print("hubd \(Node.version) listens on http://\(address)") }
-        fflush(stdout)
+        for address in node.addresses { StandardStream.output.write("hubd \(Node.version) listens on http://\(address)\n") }
 
         var current = configuration
         while true {

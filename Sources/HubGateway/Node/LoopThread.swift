@@ -18,7 +18,6 @@ final class LoopThread {
         let argument = Unmanaged.passRetained(thread).toOpaque()
         let failure = pthread_create(&thread.thread, nil, { argument in
             let this = Unmanaged<LoopThread>.fromOpaque(argument!).takeRetainedValue()
-            pthread_setname_np(pthread_self(), this.name)
             this.body()
             return nil
         }, argument)

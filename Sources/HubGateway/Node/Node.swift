@@ -163,7 +163,7 @@ package final class Node {
 
     private static func listen(_ texts: [String], count: Int) throws(NetError) -> [[ListenSocketBox]] {
         var all: [[ListenSocketBox]] = []
-        for text in texts { all.append(try ListenSocket.open(try ListenAddress.parse(text), count: count)) }
+        for text in texts { all.append(try ListenSocket.open(try ListenAddress.resolve(text), count: count)) }
         return all
     }
 
@@ -205,15 +205,16 @@ private final class SendOnce<Value>: @unchecked Sendable {
     init(_ value: Value) { self.value = value }
 }
 
-/// `HOST:PORT` of `--listen`: a literal address, or a name of this machine.
-enum ListenAddress {
-    static func parse(_ text: String) throws(NetError) -> SocketAddress {
+extension ListenAddress {
+    /// What `--listen` names: a literal address, or a name of this machine, which is looked up.
+    static func resolve(_ text: String) throws(NetError) -> SocketAddress {
         if let literal = SocketAddress(text) { return literal }
-        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]), (0...65535).contains(port) else {
+        guard let (host, portText) = split(text), let port = Int(portText) else {
             throw NetError(number: 0, description: "listen: \"\(text)\" isn't HOST:PORT")
         }
-        let found = try Resolver.resolve(host: String(text[..<colon]), port: port)
-        guard let first = found.first else { throw NetError(number: 0, description: "listen: \(text) has no address") }
+        guard let first = try Resolver.resolve(host: host, port: port).first else {
+            throw NetError(number: 0, description: "listen: \(text) has no address")
+        }
         return first
     }
 }

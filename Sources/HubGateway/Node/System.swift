@@ -39,3 +39,19 @@ enum DescriptorLimit {
         return Int(clamping: limit.rlim_cur)
     }
 }
+
+/// Standard output and error, written whole and unbuffered. A closed pipe is nobody's fault: what can't be written is dropped.
+enum StandardStream: Int32 {
+    case output = 1
+    case error = 2
+
+    func write(_ text: String) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Glibc.write(rawValue, $0.baseAddress, $0.count) }
+            if written < 0 && errno == EINTR { continue }
+            guard written > 0 else { return }
+            rest = rest.dropFirst(written)
+        }
+    }
+}
