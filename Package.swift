@@ -50,7 +50,7 @@ let package = Package(
         // What hubctl shows: answers of the hub as lines for people.
         library("HubConsole", ["HubBase", "HubWire"]),
         // The swarm's judgement: schedule, histogram, checker, report.
-        library("HubSwarm", ["HubBase"]),
+        library("HubSwarm", ["HubBase", "HubClient"]),
         library("HubWire", ["HubBase"]),
         library("HubBase", []),
 

@@ -39,11 +39,11 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     private var chance: Chance
 
     /// Throws when the system gives no loop.
-    package init(routes: [Route], limits: NetLimits = NetLimits(), seed: UInt64) throws(NetError) {
+    package init(routes: [Route], limits: NetLimits = NetLimits(), tick: Span? = nil, seed: UInt64) throws(NetError) {
         precondition(!routes.isEmpty, "a fleet without a destination")
         self.routes = routes
         self.chance = Chance(seed: seed)
-        loop = try NetLoop(NetLoop.Options(name: "clients", limits: limits))
+        loop = try NetLoop(NetLoop.Options(name: "clients", tick: tick, limits: limits))
         loop.handler = self
         loop.server = self
     }
@@ -169,8 +169,9 @@ package final class ClientFleet: LoopHandler, ServerHandler {
 
     private func over(_ client: Int, _ end: TransportEnd) {
         if case .closed = end {} else { clients[client].route = (clients[client].route + 1) % routes.count }
+        let wasOpen = clients[client].machine.wasWelcomed
         let after = clients[client].machine.transportEnded(end, now: loop.now, chance: &chance)
-        handler?.ended(end, after, client: client)
+        handler?.ended(end, after, wasOpen: wasOpen, client: client)
         if after == .fetchToken {
             if handler?.renewToken(for: client) == true {
                 clients[client].machine.tokenRenewed(now: loop.now)
@@ -212,7 +213,7 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     }
 
     package func woken() { handler?.woken() }
-    package func turnEnding() {}
+    package func turnEnding() { handler?.turnEnding() }
 
     /// Only servers are asked.
     package func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {

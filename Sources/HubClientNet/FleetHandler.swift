@@ -13,8 +13,11 @@ package protocol FleetHandler: AnyObject {
     func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int)
     /// A request of the application's own has no answer: it ran out of time, or the connection ended first.
     func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int)
-    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, client: Int)
+    /// `wasOpen`: it had been welcomed.
+    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int)
     func timerFired(kind: UInt32, value: UInt64)
     /// Somebody woke the loop: a signal.
     func woken()
+    /// The last moment of a turn to send something.
+    func turnEnding()
 }

@@ -21,7 +21,7 @@ final class Follower: FleetHandler {
     private var output: Output
     private let fleet: ClientFleet
     private let interrupts: Interrupts
-    private var wasOpen = false
+    private var wasWelcomed = false
     private var failure: Failure?
 
     static func run(_ hub: Hub, wish: Wish, isJSON: Bool, _ output: Output) throws(Failure) -> Output {
@@ -83,8 +83,8 @@ final class Follower: FleetHandler {
     func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int) {
         switch received {
         case .welcome:
-            if wasOpen { output.note("connected again") }
-            wasOpen = true
+            if wasWelcomed { output.note("connected again") }
+            wasWelcomed = true
         case .publication:
             if case .channels = wish { printPublication([UInt8](message)) }
         case .presence(let envelope): printChanges(envelope.changes, message)
@@ -137,12 +137,12 @@ final class Follower: FleetHandler {
         if request.kind == .watch { finish(.refused("the hub doesn't answer the watch request")) }
     }
 
-    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, client: Int) {
+    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
         switch after {
         case .finished(.asked): finish(nil)
         case .finished, .fetchToken: finish(.refused("the hub refused the connection: \(EndText.text(end))"))
         case .wait(let delay):
-            guard wasOpen else {
+            guard wasWelcomed else {
                 if case .refused = end { return finish(.refused("the hub refused the connection: \(EndText.text(end))")) }
                 return finish(.unreachable(Hub.unreachable(hub.url, EndText.text(end))))
             }
@@ -155,6 +155,8 @@ final class Follower: FleetHandler {
         if output.isGone { return finish(nil) }
         _ = fleet.loop.schedule(after: .milliseconds(200), kind: Self.readerTimer, value: 0)
     }
+
+    func turnEnding() {}
 
     /// Ctrl-C: leave in order; a second one at once.
     func woken() {

@@ -1,0 +1,364 @@
+import Glibc
+import HubBase
+import HubClient
+import HubClientNet
+import HubNet
+import HubSwarm
+import HubWire
+
+/// The swarm on its loop: joins its bots, sends on schedule, checks what arrives, waits for the rest, reports.
+///
+/// A shell: what is due when, what was lost and what it means is decided by the values of HubSwarm. A bot is a slot in a table; its index
+/// is that of its client in the fleet.
+final class Swarm: FleetHandler {
+    enum Phase: Equatable {
+        case joining(until: Instant)
+        case talking(since: Instant)
+        case draining(until: Instant)
+        case leaving(until: Instant)
+    }
+
+    /// How a run ended, for the exit code.
+    enum Outcome {
+        case reported
+        /// Not one bot got in: why, in the words of most of them.
+        case unreachable(String)
+    }
+
+    private static let progressTimer: UInt32 = 1
+    private static let drainMax: Span = .seconds(5)
+    private static let leaveMax: Span = .seconds(3)
+    /// When nobody is in by then, nobody will be.
+    private static let giveUpAfter: Span = .seconds(4)
+
+    private let options: SwarmOptions
+    private let tokens: TokenSource?
+    private let interrupts: Interrupts
+    private let fleet: ClientFleet
+    /// Tells this run's rooms and messages from those of any other.
+    private let run: UInt64
+    private var phase: Phase = .joining(until: .distantFuture)
+    private var began = Instant(nanoseconds: 0)
+    private var bots: [Bot] = []
+    private var rooms: [Room] = []
+    private var schedule: ArrivalSchedule
+    private var nextArrival: ArrivalSchedule.Arrival?
+    private var report = SwarmReport()
+    private var interval = Histogram()
+    private var progress = Progress()
+    private var connected = 0
+    private var started = 0
+    private var joined = 0
+    private var left = 0
+    /// Sent and not answered.
+    private var outstanding = 0
+    private var delivered: UInt64 = 0
+    private var mismatches = Receiver.Tally()
+    private var nextDrainCheck = Instant(nanoseconds: 0)
+    private var outcome = Outcome.reported
+    private var payload = ByteBuffer(capacity: 512)
+
+    init(_ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts) throws(NetError) {
+        self.options = options
+        self.tokens = tokens
+        self.interrupts = interrupts
+        var limits = NetLimits()
+        limits.messageBytes = 2 * 1024 * 1024
+        // The tick is the swarm's clock step: a message is sent at most so much after it was due.
+        fleet = try ClientFleet(routes: routes, limits: limits, tick: .milliseconds(1), seed: options.seed)
+        schedule = ArrivalSchedule(
+            bots: options.bots, rate: options.rate, end: .seconds(options.seconds), seed: options.seed)
+        nextArrival = schedule.next()
+        var system = SystemRandomNumberGenerator()
+        run = system.next() >> 11
+        report.bots = options.bots
+        report.rooms = options.rooms
+        report.seconds = options.seconds
+        report.seed = options.seed
+        rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
+        var client = ClientMachine.Options()
+        client.requestsMax = 256
+        for index in 0..<options.bots {
+            bots.append(Bot(room: index % options.rooms))
+            let added = fleet.add(client, route: index)
+            precondition(added == index, "bots and clients out of step")
+            fleet.change(index) { $0.subscribe(rooms[index % rooms.count].name) }
+        }
+    }
+
+    /// Runs to the end on the calling thread.
+    func execute() -> (SwarmReport, Outcome) {
+        fleet.handler = self
+        interrupts.wake(fleet.loop.signal)
+        began = Clock.now()
+        let joiningNanoseconds = Double(options.bots) / options.connectRate * 1e9
+        phase = .joining(until: began + Span(nanoseconds: UInt64(joiningNanoseconds)) + .seconds(15))
+        scheduleProgress()
+        fleet.run()
+        progress.end()
+        settle()
+        return (report, outcome)
+    }
+
+    private func settle() {
+        report.joined = joined
+        for bot in bots {
+            report.tally += bot.receiver.settled(acknowledged: rooms[bot.room].journal.acknowledged)
+            count("unsent", UInt64(bot.backlog.count))
+        }
+        report.tally += mismatches
+    }
+
+    private func count(_ code: String, _ number: UInt64 = 1) {
+        if number > 0 { report.refused[code, default: 0] += number }
+    }
+
+    // MARK: Phases
+
+    /// In every turn, at least once a millisecond.
+    func turnEnding() {
+        let now = Clock.now()
+        switch phase {
+        case .joining(let until):
+            join(now)
+            if joined == bots.count {
+                talk(now)
+            } else if joined == 0, report.ends.values.reduce(0, +) > 0, now.since(began) > Self.giveUpAfter {
+                let reasons = report.ends.max { ($0.value, $1.key) < ($1.value, $0.key) }
+                outcome = .unreachable(reasons?.key ?? "no answer")
+                fleet.loop.stop()
+            } else if now >= until {
+                progress.say("\(bots.count - joined) of \(bots.count) bots couldn't join; going on without them")
+                talk(now)
+            }
+        case .talking(let since):
+            send(since, now)
+            if now.since(since) >= .seconds(options.seconds) { drain(now) }
+        case .draining(let until):
+            guard now >= nextDrainCheck else { return }
+            nextDrainCheck = now + .milliseconds(50)
+            if now >= until || isDrained { leave(now) }
+        case .leaving(let until):
+            if now >= until || left == bots.count { fleet.loop.stop() }
+        }
+    }
+
+    private func join(_ now: Instant) {
+        let due = Int(Double(now.since(began).nanoseconds) / 1e9 * options.connectRate) + 1
+        while started < min(due, bots.count) {
+            fleet.start(started)
+            started += 1
+        }
+    }
+
+    private func talk(_ now: Instant) {
+        // Nobody may be in; the report says so.
+        phase = joined > 0 ? .talking(since: now) : .leaving(until: now + Self.leaveMax)
+    }
+
+    private func drain(_ now: Instant) { phase = .draining(until: now + Self.drainMax) }
+
+    private var isDrained: Bool {
+        outstanding == 0
+            && bots.allSatisfy { $0.backlog.isEmpty && $0.receiver.hasAll(upTo: rooms[$0.room].journal.acknowledged) }
+    }
+
+    private func leave(_ now: Instant) {
+        phase = .leaving(until: now + Self.leaveMax)
+        for client in bots.indices {
+            fleet.stop(client)
+            // Those without a connection have nothing to end.
+            if case .closed = fleet.state(client) { left += 1 }
+        }
+    }
+
+    // MARK: Sending
+
+    private func send(_ since: Instant, _ now: Instant) {
+        while let arrival = nextArrival, since + arrival.at <= now {
+            send(arrival.bot, scheduled: (since + arrival.at).nanoseconds)
+            nextArrival = schedule.next()
+        }
+    }
+
+    private func send(_ bot: Int, scheduled: UInt64) {
+        guard bots[bot].receiver.isSubscribed, trySend(bot, scheduled) else {
+            if bots[bot].backlog.count < Bot.backlogMax { bots[bot].backlog.append(scheduled) } else { count("unsent") }
+            return
+        }
+    }
+
+    private func trySend(_ bot: Int, _ scheduled: UInt64) -> Bool {
+        let sequence = bots[bot].sequence + 1
+        payload.removeAll()
+        SwarmPayload(run: run, bot: UInt32(bot), sequence: sequence, scheduled: scheduled).encode(size: options.size, into: &payload)
+        let messageId = Name(trusted: Array("\(run)-\(bot)-\(sequence)".utf8))
+        let isSent = fleet.publish(
+            bot, .chat, channel: rooms[bots[bot].room].name, messageId: messageId, payload: payload.bytes, context: UInt64(sequence))
+        guard isSent else { return false }
+        bots[bot].sequence = sequence
+        report.sent += 1
+        outstanding += 1
+        return true
+    }
+
+    private func sendBacklog(_ bot: Int) {
+        let waiting = bots[bot].backlog
+        bots[bot].backlog.removeAll()
+        for scheduled in waiting { send(bot, scheduled: scheduled) }
+    }
+
+    // MARK: Receiving
+
+    func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int) {
+        switch received {
+        case .publication(let envelope, let subscription, let order): delivery(envelope, message, client, subscription, order)
+        case .acknowledged(let request, let envelope): acknowledged(request, envelope, message, client)
+        case .refused(let request, _, let error):
+            count(error.code.rawValue)
+            if request.kind == .publish { outstanding -= 1 }
+        case .welcome: connected += 1
+        case .refusedUnasked(let envelope): count(envelope.wireError(in: message).code.rawValue)
+        case .unsubscribed:
+            count("unsubscribed")
+            bots[client].receiver.ended()
+        case .resync: count("resync")
+        case .violation: count("violation")
+        case .system, .presence, .members, .ignored: break
+        }
+    }
+
+    private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let position = envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
+        switch request.kind {
+        case .subscribe:
+            noteEpoch(position, client)
+            bots[client].receiver.subscribed(at: envelope.offset ?? position?.offset ?? 0)
+            if bots[client].isBack { report.reconnects += 1 }
+            bots[client].isBack = true
+            if !bots[client].hasJoined {
+                bots[client].hasJoined = true
+                if case .joining = phase { joined += 1 }
+            }
+            sendBacklog(client)
+        case .publish:
+            outstanding -= 1
+            report.acked += 1
+            noteEpoch(position, client)
+            guard let offset = envelope.offset else { return count("ackWithoutOffset") }
+            let told = RoomJournal.Message(bot: UInt32(client), sequence: UInt32(truncatingIfNeeded: request.context))
+            judge(rooms[bots[client].room].journal.acknowledge(told, at: offset))
+        default: break
+        }
+    }
+
+    private func delivery(
+        _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
+    ) {
+        guard subscription != nil, let offset = envelope.offset else {
+            report.foreign += 1
+            return
+        }
+        let now = Clock.now().nanoseconds
+        if order == .otherEpoch, envelope.position.isPresent {
+            noteEpoch(Position(text: envelope.position.bytes(in: message)), client)
+            bots[client].receiver.subscribed(at: offset > 0 ? offset - 1 : 0)
+        }
+        delivered += 1
+        if !bots[client].receiver.received(offset) { mismatches.duplicated += 1 }
+        guard let said = SwarmPayload(envelope.payload.bytes(in: message)), said.run == run, Int(said.bot) < bots.count else {
+            report.foreign += 1
+            return
+        }
+        let latency = now > said.scheduled ? now - said.scheduled : 0
+        report.latency.record(latency)
+        interval.record(latency)
+        let told = RoomJournal.Message(bot: said.bot, sequence: said.sequence)
+        judge(rooms[bots[client].room].journal.deliver(told, at: offset, lastSequence: &bots[Int(said.bot)].lastDelivered))
+    }
+
+    private func judge(_ verdict: RoomJournal.Verdict) {
+        switch verdict {
+        case .consistent: break
+        case .storedTwice: mismatches.duplicated += 1
+        case .contradicts, .reordered: mismatches.outOfOrder += 1
+        }
+    }
+
+    private func noteEpoch(_ position: Position?, _ client: Int) {
+        guard let epoch = position?.epoch, epoch != .none else { return }
+        let room = bots[client].room
+        guard rooms[room].epoch != epoch else { return }
+        if rooms[room].epoch != nil {
+            report.restarts += 1
+            rooms[room].journal.restart()
+        }
+        rooms[room].epoch = epoch
+    }
+
+    func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {
+        count(isTimeout ? "timeout" : "disconnected")
+        if request.kind == .publish { outstanding -= 1 }
+    }
+
+    // MARK: Connections
+
+    func opening(for client: Int, to url: HubURL) -> ClientOpening {
+        let user = "bot-\(client)"
+        var target = url.prefix + "/v1/ws?device=swarm"
+        var headers: [(name: String, value: String)] = []
+        if let tokens {
+            headers.append((name: "Authorization", value: "Bearer " + tokens.token(for: user)))
+        } else {
+            target += "&user=" + user
+        }
+        return ClientOpening(host: url.authority, target: target, subprotocols: ["hub.v1.json"], headers: headers)
+    }
+
+    /// The next opening mints one.
+    func renewToken(for client: Int) -> Bool { tokens != nil }
+
+    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
+        if wasOpen { connected -= 1 }
+        bots[client].receiver.ended()
+        if case .leaving = phase {
+            if case .finished = after { left += 1 }
+            return
+        }
+        report.ends[EndText.text(end), default: 0] += 1
+    }
+
+    // MARK: Time and signals
+
+    private func scheduleProgress() { _ = fleet.loop.schedule(after: .seconds(1), kind: Self.progressTimer, value: 0) }
+
+    func timerFired(kind: UInt32, value: UInt64) {
+        let numbers = Progress.Numbers(
+            phase: phaseText, connected: connected, sent: report.sent, acked: report.acked, delivered: delivered,
+            errors: report.refused.values.reduce(0, +) + report.ends.values.reduce(0, +))
+        progress.show(numbers, interval: interval)
+        interval.removeAll()
+        scheduleProgress()
+    }
+
+    private var phaseText: String {
+        switch phase {
+        case .joining: "joining"
+        case .talking(let since): "\(Clock.now().since(since).milliseconds / 1000) s"
+        case .draining: "draining"
+        case .leaving: "leaving"
+        }
+    }
+
+    /// Ctrl-C: no more messages, but what was said is still waited for and reported; a second one: at once.
+    func woken() {
+        guard interrupts.received > 0 else { return }
+        report.isInterrupted = true
+        if interrupts.received > 1 { return fleet.loop.stop() }
+        switch phase {
+        case .joining: leave(Clock.now())
+        case .talking: drain(Clock.now())
+        case .draining, .leaving: break
+        }
+    }
+}
