@@ -107,9 +107,9 @@ extension NetLoop {
 
     private func isAboutToJudge(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         switch connection.pointee.phase {
-        case .opening, .http: return true
+        case .opening, .http, .closing: return true
         case .open: return !connection.pointee.flags.isDisjoint(with: [.isHeld, .awaitsPong])
-        case .connecting, .closing, .finishing, .dead: return false
+        case .connecting, .finishing, .dead: return false
         }
     }
 }

@@ -105,7 +105,10 @@ extension NetLoop {
     private func addToBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer) {
         guard let backlog = connection.pointee.backlog else { return }
         if speaksFrames(connection) && Backlog.cost(Backlog.count(backlog) + bytes.count) > options.limits.outboundBytes {
-            cutOff(index, connection, dropped: Backlog.cut(backlog) + FrameWalk.count(bytes), isWireWhole: true)
+            // With a response in front the frames' borders aren't known.
+            let isWireWhole = !connection.pointee.flags.contains(.carriesHTTP)
+            let dropped = (isWireWhole ? Backlog.cut(backlog) : 0) + FrameWalk.count(bytes)
+            cutOff(index, connection, dropped: dropped, isWireWhole: isWireWhole)
             return
         }
         Backlog.append(&connection.pointee.backlog, bytes, partOfFrame: 0)

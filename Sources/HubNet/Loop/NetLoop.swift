@@ -96,6 +96,7 @@ package final class NetLoop {
         }
         fireTimers()
         if isWoken, let handler { handler.woken() }
+        tellEndedStreams()
         goOn()
         deliverEnds()
         endTurn()

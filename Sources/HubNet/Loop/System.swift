@@ -35,7 +35,7 @@ enum System {
     @inline(__always)
     static func receive(_ descriptor: Int32, _ into: UnsafeMutableRawPointer, _ count: Int) -> Transfer {
         while true {
-            let result = recv(descriptor, into, count, Int32(MSG_DONTWAIT.rawValue))
+            let result = recv(descriptor, into, count, Int32(MSG_DONTWAIT))
             if result >= 0 { return .bytes(result) }
             if errno != EINTR { return judge("recv", errno) }
         }
@@ -44,7 +44,7 @@ enum System {
     @inline(__always)
     static func send(_ descriptor: Int32, _ from: UnsafeRawPointer, _ count: Int) -> Transfer {
         while true {
-            let result = Glibc.send(descriptor, from, count, Int32(MSG_DONTWAIT.rawValue) | Int32(MSG_NOSIGNAL.rawValue))
+            let result = Glibc.send(descriptor, from, count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
             if result >= 0 { return .bytes(result) }
             if errno != EINTR { return judge("send", errno) }
         }
@@ -100,13 +100,13 @@ enum System {
     // MARK: Loop
 
     static func makeEpoll() throws(NetError) -> Int32 {
-        let descriptor = epoll_create1(Int32(bitPattern: EPOLL_CLOEXEC.rawValue))
+        let descriptor = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard descriptor >= 0 else { throw error(errno, "epoll_create1") }
         return descriptor
     }
 
     static func makeEvent() throws(NetError) -> Int32 {
-        let descriptor = eventfd(0, Int32(EFD_CLOEXEC.rawValue | EFD_NONBLOCK.rawValue))
+        let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         guard descriptor >= 0 else { throw error(errno, "eventfd") }
         return descriptor
     }

@@ -67,7 +67,9 @@ extension NetLoop {
     private func holdsBack(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
         if connection.pointee.backlog != nil {
             connection.pointee.flags.insert(.waitsForDrain)
-        } else if connection.pointee.pendingEnd &- connection.pointee.pendingStart > Self.pipelineBytes {
+        } else if connection.pointee.pendingEnd != 0
+            && Int(connection.pointee.pendingEnd - connection.pointee.pendingStart) > Self.pipelineBytes
+        {
             // It leaves at the end of this turn; should that block, the next go-on finds a backlog.
             resumeLater(index, connection)
         } else {
