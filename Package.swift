@@ -32,8 +32,8 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubConsole", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
-        tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hubctl", ["HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
         library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims"], resources: [.embedInCode("Page/index.html")]),

@@ -71,18 +71,14 @@ package final class HTTPClient {
         }
         // `sink` outlives the call: withExtendedLifetime below.
         try check(hub_curl_set_writer(handle, writer, Unmanaged.passUnretained(sink).toOpaque()))
-        let code: CURLcode
-        if let body {
-            try set(CURLOPT_POSTFIELDSIZE, body.count)
-            // The bytes aren't copied, so the call happens while they're held.
-            code = try withExtendedLifetime(sink) { () throws(Failure) -> CURLcode in
-                try body.withUnsafeBytes { (bytes) throws(Failure) -> CURLcode in
-                    try check(hub_curl_set_pointer(handle, CURLOPT_POSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle)))
-                    return curl_easy_perform(handle)
-                }
+        if let body { try set(CURLOPT_POSTFIELDSIZE, body.count) }
+        // libcurl copies neither the body's bytes nor keeps the sink alive: both are held while it works.
+        let code = withExtendedLifetime(sink) { () -> CURLcode in
+            guard let body else { return curl_easy_perform(handle) }
+            return body.withUnsafeBytes { bytes in
+                let set = hub_curl_set_pointer(handle, CURLOPT_POSTFIELDS, bytes.baseAddress ?? UnsafeRawPointer(handle))
+                return set == CURLE_OK ? curl_easy_perform(handle) : set
             }
-        } else {
-            code = withExtendedLifetime(sink) { curl_easy_perform(handle) }
         }
         if sink.isTooLarge { throw .tooLarge(limit: Self.bodyMax) }
         guard code == CURLE_OK else { throw .unreachable(String(cString: curl_easy_strerror(code))) }

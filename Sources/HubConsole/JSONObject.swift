@@ -8,6 +8,12 @@ package struct JSONObject: Sendable {
         /// The whole token; a string without its quotes, still escaped.
         package var raw: [UInt8]
         package var hasEscapes: Bool
+
+        package init(kind: JSONKind, raw: [UInt8], hasEscapes: Bool) {
+            self.kind = kind
+            self.raw = raw
+            self.hasEscapes = hasEscapes
+        }
     }
 
     package private(set) var fields: [(key: String, value: Value)] = []

@@ -1,5 +1,6 @@
 import Glibc
 import HubBase
+import HubClientNet
 import HubSwarm
 
 /// One line a second on standard error: rewritten in place on a terminal, plain lines elsewhere. Standard output is the report's.
@@ -38,5 +39,5 @@ struct Progress {
         hasLine = false
     }
 
-    private func write(_ text: String) { fputs(text, stderr) }
+    private func write(_ text: String) { StandardError.write(text) }
 }

@@ -56,6 +56,8 @@ final class Swarm: FleetHandler {
     private var mismatches = Receiver.Tally()
     private var nextDrainCheck = Instant(nanoseconds: 0)
     private var outcome = Outcome.reported
+    /// The loop was told to stop: what ends now ends because of that.
+    private var isFinished = false
     private var payload = ByteBuffer(capacity: 512)
 
     init(_ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts) throws(NetError) {
@@ -126,7 +128,7 @@ final class Swarm: FleetHandler {
             } else if joined == 0, report.ends.values.reduce(0, +) > 0, now.since(began) > Self.giveUpAfter {
                 let reasons = report.ends.max { ($0.value, $1.key) < ($1.value, $0.key) }
                 outcome = .unreachable(reasons?.key ?? "no answer")
-                fleet.loop.stop()
+                finish()
             } else if now >= until {
                 progress.say("\(bots.count - joined) of \(bots.count) bots couldn't join; going on without them")
                 talk(now)
@@ -139,8 +141,13 @@ final class Swarm: FleetHandler {
             nextDrainCheck = now + .milliseconds(50)
             if now >= until || isDrained { leave(now) }
         case .leaving(let until):
-            if now >= until || left == bots.count { fleet.loop.stop() }
+            if now >= until || left == bots.count { finish() }
         }
+    }
+
+    private func finish() {
+        isFinished = true
+        fleet.loop.stop()
     }
 
     private func join(_ now: Instant) {
@@ -319,6 +326,7 @@ final class Swarm: FleetHandler {
     func renewToken(for client: Int) -> Bool { tokens != nil }
 
     func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
+        guard !isFinished else { return }
         if wasOpen { connected -= 1 }
         bots[client].receiver.ended()
         if case .leaving = phase {
@@ -354,7 +362,7 @@ final class Swarm: FleetHandler {
     func woken() {
         guard interrupts.received > 0 else { return }
         report.isInterrupted = true
-        if interrupts.received > 1 { return fleet.loop.stop() }
+        if interrupts.received > 1 { return finish() }
         switch phase {
         case .joining: leave(Clock.now())
         case .talking: drain(Clock.now())

@@ -23,6 +23,8 @@ final class Follower: FleetHandler {
     private let interrupts: Interrupts
     private var wasWelcomed = false
     private var failure: Failure?
+    /// The loop was told to stop: what ends now ends because of that.
+    private var isFinished = false
 
     static func run(_ hub: Hub, wish: Wish, isJSON: Bool, _ output: Output) throws(Failure) -> Output {
         let follower: Follower
@@ -65,7 +67,9 @@ final class Follower: FleetHandler {
     }
 
     private func finish(_ failure: Failure?) {
-        if self.failure == nil { self.failure = failure }
+        guard !isFinished else { return }
+        isFinished = true
+        self.failure = failure
         fleet.loop.stop()
     }
 
@@ -138,6 +142,7 @@ final class Follower: FleetHandler {
     }
 
     func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
+        guard !isFinished else { return }
         switch after {
         case .finished(.asked): finish(nil)
         case .finished, .fetchToken: finish(.refused("the hub refused the connection: \(EndText.text(end))"))

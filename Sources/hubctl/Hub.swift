@@ -16,8 +16,12 @@ struct Hub {
         } catch {
             throw .usage("\(arguments.has("url") ? "--url" : "HUB_URL"): \(error)")
         }
-        key = try arguments.value("api-key-file").map { (path) throws(Failure) in try SecretFile.read(path) }
-            ?? SecretFile.environment("HUB_API_KEY")
+        do throws(SecretSource.Unreadable) {
+            let path = arguments.value("api-key-file")
+            key = if let path { try SecretSource.file(path) } else { SecretSource.environment("HUB_API_KEY") }
+        } catch {
+            throw .refused("--api-key-file: \(error)")
+        }
         if let key, !key.bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
             throw .refused("the API key holds a space, a line break or something that isn't ASCII")
         }
