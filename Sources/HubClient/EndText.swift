@@ -11,6 +11,8 @@ package enum EndText {
 
     /// The peer's text, harmless on a terminal.
     private static func printable(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.prefix(123).map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "?" : $0 }))
+        String(
+            String.UnicodeScalarView(text.unicodeScalars.prefix(123).map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "?" : $0 })
+        )
     }
 }

@@ -205,7 +205,7 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     package func closed(_ id: ConnectionID, _ end: ConnectionEnd) {
         guard let client = owner(id) else { return }
         clients[client].connection = nil
-        over(client, TransportEnd(end))
+        over(client, TransportEnd(end, reason: loop.closeReason))
     }
 
     package func timerFired(kind: UInt32, value: UInt64) {
@@ -229,9 +229,10 @@ package final class ClientFleet: LoopHandler, ServerHandler {
 }
 
 extension TransportEnd {
-    init(_ end: ConnectionEnd) {
+    init(_ end: ConnectionEnd, reason: String) {
         switch end {
-        case .peer(let code): self = .closed(code: code, reason: "")
+        case .peer(let code): self = .closed(code: code, reason: reason)
+        case .refused(let status, _): self = .refused(status: status, retryAfter: nil)
         case .us(let code): self = .closed(code: code, reason: "")
         case .lost(let why): self = .failed(why)
         }

@@ -8,10 +8,20 @@ package enum RefusalText {
         guard let outer = JSONObject(body), let error = outer["error"], error.kind == .object, let inner = JSONObject(error.raw),
             let code = inner.text("code")
         else {
-            let advice = status == 404 ? "; is the URL that of a hub?" : status >= 500 ? "; is a proxy in front whose hub is down?" : ""
-            return "HTTP \(status) without an explanation\(advice)"
+            return "HTTP \(status) without an explanation" + advice(status: status)
         }
         return text(code: code, message: inner.text("message") ?? "", retryAfter: inner.number("retryAfter"))
+    }
+
+    /// For a status that came without a code: begins on a line of its own; empty when there's nothing to say.
+    package static func advice(status: Int) -> String {
+        switch status {
+        case 401: "\n" + (advice("unauthenticated") ?? "")
+        case 403: "\n" + (advice("forbidden") ?? "")
+        case 404: "\nIs the URL that of a hub?"
+        case 500...: "\nIs a proxy in front whose hub is down?"
+        default: ""
+        }
     }
 
     package static func text(code: String, message: String, retryAfter: UInt64?) -> String {

@@ -30,14 +30,18 @@ package struct SwarmOptions: Sendable, Equatable {
         program: "hub-swarm",
         summary: "Bots that chat in rooms, and a check that everybody got everything once and in order.",
         flags: [
-            CommandLineParser.Flag("url", value: "URL", isRepeatable: true, help: "Hub or load balancer; several: repeat, or commas (default: HUB_URL, else http://127.0.0.1:8080)."),
+            CommandLineParser.Flag(
+                "url", value: "URL", isRepeatable: true,
+                help: "Hub or load balancer; several: repeat, or commas (default: HUB_URL, else http://127.0.0.1:8080)."),
             CommandLineParser.Flag("bots", value: "N", help: "How many bots (default 100)."),
             CommandLineParser.Flag("rooms", value: "M", help: "How many rooms they share (default 10)."),
             CommandLineParser.Flag("seconds", value: "T", help: "How long they talk, after all have joined (default 10)."),
             CommandLineParser.Flag("rate", value: "R", help: "Messages a second of each bot (default 0.1)."),
             CommandLineParser.Flag("size", value: "BYTES", help: "Bytes of each payload (default: the fewest possible, some 80)."),
             CommandLineParser.Flag("connect-rate", value: "C", help: "Connections a second while joining (default 500)."),
-            CommandLineParser.Flag("token-key-env", value: "VARIABLE", help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
+            CommandLineParser.Flag(
+                "token-key-env", value: "VARIABLE",
+                help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
             CommandLineParser.Flag("token-key-file", value: "FILE", help: "The same, with the secret in a file."),
             CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys the secret is."),
             CommandLineParser.Flag("seed", value: "SEED", help: "Of all random choices (default: a random one, which is printed)."),
@@ -46,7 +50,8 @@ package struct SwarmOptions: Sendable, Equatable {
         ],
         examples: [
             CommandLineParser.Example("hub-swarm --bots 2000 --rooms 200 --seconds 30", "against one node here"),
-            CommandLineParser.Example("hub-swarm --url http://10.0.0.1:8080,http://10.0.0.2:8080 --json", "against two nodes, for a program"),
+            CommandLineParser.Example(
+                "hub-swarm --url http://10.0.0.1:8080,http://10.0.0.2:8080 --json", "against two nodes, for a program"),
         ],
         notes: [
             "Latency counts from the time at which a message was due, whatever kept its bot from sending it then.",
@@ -100,7 +105,8 @@ package struct SwarmOptions: Sendable, Equatable {
     ) throws(CommandLineError) -> Double? {
         guard let text = arguments.value(flag) else { return nil }
         guard let value = Double(text), range.contains(value) else {
-            throw CommandLineError("--\(flag) is a number from \(range.lowerBound) to \(range.upperBound), not \(CommandLineError.quoted(text))")
+            throw CommandLineError(
+                "--\(flag) is a number from \(range.lowerBound) to \(range.upperBound), not \(CommandLineError.quoted(text))")
         }
         return value
     }

@@ -9,13 +9,19 @@ struct Bot {
     /// The last of its messages that anybody was handed (`RoomJournal.deliver`).
     var lastDelivered: UInt32 = 0
     var receiver = Receiver()
-    var hasJoined = false
-    /// Its subscription isn't the first one.
-    var isBack = false
+    var standing = Standing.outside
     /// Scheduled times of messages that were due while it had no connection: sent as soon as it has one, late as they are.
     var backlog: [UInt64] = []
 
     static let backlogMax = 64
+
+    enum Standing {
+        case outside
+        /// In its room once, wherever it's now.
+        case joined
+        /// The hub will never let it in.
+        case hopeless
+    }
 }
 
 struct Room {

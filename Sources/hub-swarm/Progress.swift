@@ -18,11 +18,13 @@ struct Progress {
     }
 
     mutating func show(_ numbers: Numbers, interval: Histogram) {
-        var text = "\(numbers.phase)  connected \(SwarmReport.grouped(UInt64(numbers.connected)))  sent \(SwarmReport.grouped(numbers.sent))"
+        var text =
+            "\(numbers.phase)  connected \(SwarmReport.grouped(UInt64(numbers.connected)))  sent \(SwarmReport.grouped(numbers.sent))"
         text += "  acked \(SwarmReport.grouped(numbers.acked))  delivered \(SwarmReport.grouped(numbers.delivered))"
         text += "  errors \(SwarmReport.grouped(numbers.errors))"
         if interval.count > 0 {
-            text += "  p50 \(SwarmReport.milliseconds(interval.percentile(50))) ms  p99 \(SwarmReport.milliseconds(interval.percentile(99))) ms"
+            text +=
+                "  p50 \(SwarmReport.milliseconds(interval.percentile(50))) ms  p99 \(SwarmReport.milliseconds(interval.percentile(99))) ms"
         }
         write(isTerminal ? "\r\u{1B}[K" + text : text + "\n")
         hasLine = isTerminal

@@ -31,34 +31,38 @@ final class Swarm: FleetHandler {
     /// When nobody is in by then, nobody will be.
     private static let giveUpAfter: Span = .seconds(4)
 
-    private let options: SwarmOptions
-    private let tokens: TokenSource?
-    private let interrupts: Interrupts
-    private let fleet: ClientFleet
+    let options: SwarmOptions
+    let tokens: TokenSource?
+    let interrupts: Interrupts
+    let fleet: ClientFleet
     /// Tells this run's rooms and messages from those of any other.
-    private let run: UInt64
-    private var phase: Phase = .joining(until: .distantFuture)
-    private var began = Instant(nanoseconds: 0)
-    private var bots: [Bot] = []
-    private var rooms: [Room] = []
-    private var schedule: ArrivalSchedule
-    private var nextArrival: ArrivalSchedule.Arrival?
-    private var report = SwarmReport()
-    private var interval = Histogram()
-    private var progress = Progress()
-    private var connected = 0
-    private var started = 0
-    private var joined = 0
-    private var left = 0
+    let run: UInt64
+    var phase: Phase = .joining(until: .distantFuture)
+    var began = Instant(nanoseconds: 0)
+    var bots: [Bot] = []
+    var rooms: [Room] = []
+    var schedule: ArrivalSchedule
+    var nextArrival: ArrivalSchedule.Arrival?
+    var report = SwarmReport()
+    var interval = Histogram()
+    var progress = Progress()
+    var connected = 0
+    /// Any bot, ever.
+    var wasWelcomed = false
+    var started = 0
+    var joined = 0
+    /// Bots that the hub will never let in.
+    var hopeless = 0
+    var left = 0
     /// Sent and not answered.
-    private var outstanding = 0
-    private var delivered: UInt64 = 0
-    private var mismatches = Receiver.Tally()
-    private var nextDrainCheck = Instant(nanoseconds: 0)
-    private var outcome = Outcome.reported
+    var outstanding = 0
+    var delivered: UInt64 = 0
+    var mismatches = Receiver.Tally()
+    var nextDrainCheck = Instant(nanoseconds: 0)
+    var outcome = Outcome.reported
     /// The loop was told to stop: what ends now ends because of that.
-    private var isFinished = false
-    private var payload = ByteBuffer(capacity: 512)
+    var isFinished = false
+    var payload = ByteBuffer(capacity: 512)
 
     init(_ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts) throws(NetError) {
         self.options = options
@@ -111,7 +115,7 @@ final class Swarm: FleetHandler {
         report.tally += mismatches
     }
 
-    private func count(_ code: String, _ number: UInt64 = 1) {
+    func count(_ code: String, _ number: UInt64 = 1) {
         if number > 0 { report.refused[code, default: 0] += number }
     }
 
@@ -123,12 +127,12 @@ final class Swarm: FleetHandler {
         switch phase {
         case .joining(let until):
             join(now)
-            if joined == bots.count {
-                talk(now)
-            } else if joined == 0, report.ends.values.reduce(0, +) > 0, now.since(began) > Self.giveUpAfter {
+            if !wasWelcomed, hopeless == bots.count || (!report.ends.isEmpty && now.since(began) > Self.giveUpAfter) {
                 let reasons = report.ends.max { ($0.value, $1.key) < ($1.value, $0.key) }
                 outcome = .unreachable(reasons?.key ?? "no answer")
                 finish()
+            } else if joined + hopeless == bots.count {
+                talk(now)
             } else if now >= until {
                 progress.say("\(bots.count - joined) of \(bots.count) bots couldn't join; going on without them")
                 talk(now)
@@ -160,12 +164,12 @@ final class Swarm: FleetHandler {
 
     private func talk(_ now: Instant) {
         // Nobody may be in; the report says so.
-        phase = joined > 0 ? .talking(since: now) : .leaving(until: now + Self.leaveMax)
+        if joined > 0 { phase = .talking(since: now) } else { leave(now) }
     }
 
     private func drain(_ now: Instant) { phase = .draining(until: now + Self.drainMax) }
 
-    private var isDrained: Bool {
+    var isDrained: Bool {
         outstanding == 0
             && bots.allSatisfy { $0.backlog.isEmpty && $0.receiver.hasAll(upTo: rooms[$0.room].journal.acknowledged) }
     }
@@ -177,135 +181,6 @@ final class Swarm: FleetHandler {
             // Those without a connection have nothing to end.
             if case .closed = fleet.state(client) { left += 1 }
         }
-    }
-
-    // MARK: Sending
-
-    private func send(_ since: Instant, _ now: Instant) {
-        while let arrival = nextArrival, since + arrival.at <= now {
-            send(arrival.bot, scheduled: (since + arrival.at).nanoseconds)
-            nextArrival = schedule.next()
-        }
-    }
-
-    private func send(_ bot: Int, scheduled: UInt64) {
-        guard bots[bot].receiver.isSubscribed, trySend(bot, scheduled) else {
-            if bots[bot].backlog.count < Bot.backlogMax { bots[bot].backlog.append(scheduled) } else { count("unsent") }
-            return
-        }
-    }
-
-    private func trySend(_ bot: Int, _ scheduled: UInt64) -> Bool {
-        let sequence = bots[bot].sequence + 1
-        payload.removeAll()
-        SwarmPayload(run: run, bot: UInt32(bot), sequence: sequence, scheduled: scheduled).encode(size: options.size, into: &payload)
-        let messageId = Name(trusted: Array("\(run)-\(bot)-\(sequence)".utf8))
-        let isSent = fleet.publish(
-            bot, .chat, channel: rooms[bots[bot].room].name, messageId: messageId, payload: payload.bytes, context: UInt64(sequence))
-        guard isSent else { return false }
-        bots[bot].sequence = sequence
-        report.sent += 1
-        outstanding += 1
-        return true
-    }
-
-    private func sendBacklog(_ bot: Int) {
-        let waiting = bots[bot].backlog
-        bots[bot].backlog.removeAll()
-        for scheduled in waiting { send(bot, scheduled: scheduled) }
-    }
-
-    // MARK: Receiving
-
-    func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int) {
-        switch received {
-        case .publication(let envelope, let subscription, let order): delivery(envelope, message, client, subscription, order)
-        case .acknowledged(let request, let envelope): acknowledged(request, envelope, message, client)
-        case .refused(let request, _, let error):
-            count(error.code.rawValue)
-            if request.kind == .publish { outstanding -= 1 }
-        case .welcome: connected += 1
-        case .refusedUnasked(let envelope): count(envelope.wireError(in: message).code.rawValue)
-        case .unsubscribed:
-            count("unsubscribed")
-            bots[client].receiver.ended()
-        case .resync: count("resync")
-        case .violation: count("violation")
-        case .system, .presence, .members, .ignored: break
-        }
-    }
-
-    private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
-        let position = envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
-        switch request.kind {
-        case .subscribe:
-            noteEpoch(position, client)
-            bots[client].receiver.subscribed(at: envelope.offset ?? position?.offset ?? 0)
-            if bots[client].isBack { report.reconnects += 1 }
-            bots[client].isBack = true
-            if !bots[client].hasJoined {
-                bots[client].hasJoined = true
-                if case .joining = phase { joined += 1 }
-            }
-            sendBacklog(client)
-        case .publish:
-            outstanding -= 1
-            report.acked += 1
-            noteEpoch(position, client)
-            guard let offset = envelope.offset else { return count("ackWithoutOffset") }
-            let told = RoomJournal.Message(bot: UInt32(client), sequence: UInt32(truncatingIfNeeded: request.context))
-            judge(rooms[bots[client].room].journal.acknowledge(told, at: offset))
-        default: break
-        }
-    }
-
-    private func delivery(
-        _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
-    ) {
-        guard subscription != nil, let offset = envelope.offset else {
-            report.foreign += 1
-            return
-        }
-        let now = Clock.now().nanoseconds
-        if order == .otherEpoch, envelope.position.isPresent {
-            noteEpoch(Position(text: envelope.position.bytes(in: message)), client)
-            bots[client].receiver.subscribed(at: offset > 0 ? offset - 1 : 0)
-        }
-        delivered += 1
-        if !bots[client].receiver.received(offset) { mismatches.duplicated += 1 }
-        guard let said = SwarmPayload(envelope.payload.bytes(in: message)), said.run == run, Int(said.bot) < bots.count else {
-            report.foreign += 1
-            return
-        }
-        let latency = now > said.scheduled ? now - said.scheduled : 0
-        report.latency.record(latency)
-        interval.record(latency)
-        let told = RoomJournal.Message(bot: said.bot, sequence: said.sequence)
-        judge(rooms[bots[client].room].journal.deliver(told, at: offset, lastSequence: &bots[Int(said.bot)].lastDelivered))
-    }
-
-    private func judge(_ verdict: RoomJournal.Verdict) {
-        switch verdict {
-        case .consistent: break
-        case .storedTwice: mismatches.duplicated += 1
-        case .contradicts, .reordered: mismatches.outOfOrder += 1
-        }
-    }
-
-    private func noteEpoch(_ position: Position?, _ client: Int) {
-        guard let epoch = position?.epoch, epoch != .none else { return }
-        let room = bots[client].room
-        guard rooms[room].epoch != epoch else { return }
-        if rooms[room].epoch != nil {
-            report.restarts += 1
-            rooms[room].journal.restart()
-        }
-        rooms[room].epoch = epoch
-    }
-
-    func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {
-        count(isTimeout ? "timeout" : "disconnected")
-        if request.kind == .publish { outstanding -= 1 }
     }
 
     // MARK: Connections
@@ -322,6 +197,12 @@ final class Swarm: FleetHandler {
         return ClientOpening(host: url.authority, target: target, subprotocols: ["hub.v1.json"], headers: headers)
     }
 
+    func loseHope(_ client: Int) {
+        guard bots[client].standing == .outside else { return }
+        bots[client].standing = .hopeless
+        hopeless += 1
+    }
+
     /// The next opening mints one.
     func renewToken(for client: Int) -> Bool { tokens != nil }
 
@@ -334,6 +215,11 @@ final class Swarm: FleetHandler {
             return
         }
         report.ends[EndText.text(end), default: 0] += 1
+        switch after {
+        case .wait: break
+        case .finished: loseHope(client)
+        case .fetchToken: if tokens == nil { loseHope(client) }
+        }
     }
 
     // MARK: Time and signals
@@ -349,7 +235,7 @@ final class Swarm: FleetHandler {
         scheduleProgress()
     }
 
-    private var phaseText: String {
+    var phaseText: String {
         switch phase {
         case .joining: "joining"
         case .talking(let since): "\(Clock.now().since(since).milliseconds / 1000) s"

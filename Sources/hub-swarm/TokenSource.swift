@@ -27,7 +27,9 @@ struct TokenSource {
             guard let secret = SecretSource.environment(name) else { throw CommandLineError("--token-key-env: \(name) isn't set or empty") }
             return secret
         case .file(let path):
-            do throws(SecretSource.Unreadable) { return try SecretSource.file(path) } catch { throw CommandLineError("--token-key-file: \(error)") }
+            do throws(SecretSource.Unreadable) { return try SecretSource.file(path) } catch {
+                throw CommandLineError("--token-key-file: \(error)")
+            }
         }
     }
 }

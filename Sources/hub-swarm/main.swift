@@ -30,7 +30,8 @@ func execute() throws(CommandLineError) -> Int32 {
         let interrupts = try Interrupts()
         let routes = try ClientFleet.routes(to: options.urls)
         let shortage = options.shortage(
-            descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(), destinations: Set(routes.map(\.address)).count)
+            descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(),
+            destinations: Set(routes.map(\.address)).count)
         if let shortage { fail(shortage, code: 2) }
         let swarm = try Swarm(options, tokens: tokens, routes: routes, interrupts: interrupts)
         let (report, outcome) = swarm.execute()

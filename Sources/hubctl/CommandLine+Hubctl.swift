@@ -33,7 +33,8 @@ enum HubctlCommandLine {
             CommandLineParser.Flag("json", value: "PAYLOAD", help: "The payload as JSON, instead of TEXT."),
             CommandLineParser.Flag("class", value: "CLASS", help: "chat (default) or event."),
             CommandLineParser.Flag("user", value: "USER", help: "In whose name (default: the backend's own)."),
-            CommandLineParser.Flag("id", value: "MESSAGEID", help: "The message's id: with the same id it's stored once (default: a random one)."),
+            CommandLineParser.Flag(
+                "id", value: "MESSAGEID", help: "The message's id: with the same id it's stored once (default: a random one)."),
         ],
         operands: [
             CommandLineParser.Operand("CHANNEL", help: "Where to."),
@@ -41,7 +42,8 @@ enum HubctlCommandLine {
         ],
         examples: [
             CommandLineParser.Example("hubctl publish room:42 'Lunch is ready'", "a text"),
-            CommandLineParser.Example("hubctl publish room:42 --class event --json '{\"lamp\":\"on\"}'", "an event with a payload of its own"),
+            CommandLineParser.Example(
+                "hubctl publish room:42 --class event --json '{\"lamp\":\"on\"}'", "an event with a payload of its own"),
         ])
 
     private static let subscribe = CommandLineParser.Command(
@@ -61,7 +63,8 @@ enum HubctlCommandLine {
         flags: [
             CommandLineParser.Flag("user", value: "USER", help: "Whose token (sub)."),
             CommandLineParser.Flag("ttl", value: "SPAN", help: "How long it holds: 30s, 5m, 1h, 7d (default 1h)."),
-            CommandLineParser.Flag("key-env", value: "VARIABLE", help: "Environment variable with the HS256 secret (default HUB_AUTH_SECRET)."),
+            CommandLineParser.Flag(
+                "key-env", value: "VARIABLE", help: "Environment variable with the HS256 secret (default HUB_AUTH_SECRET)."),
             CommandLineParser.Flag("key-file", value: "FILE", help: "File with the HS256 secret."),
             CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys it is."),
         ],

@@ -95,7 +95,9 @@ final class Follower: FleetHandler {
         case .acknowledged(let request, let envelope):
             if request.kind == .watch { printChanges(envelope.users, message) }
             if request.kind == .subscribe, envelope.recovered == false {
-                output.note("what was said in \(Terminal.safe(String(decoding: envelope.channel.bytes(in: message), as: UTF8.self))) meanwhile is missing here")
+                output.note(
+                    "what was said in \(Terminal.safe(String(decoding: envelope.channel.bytes(in: message), as: UTF8.self))) meanwhile is missing here"
+                )
             }
         case .refused(_, _, let error):
             let text = RefusalText.text(code: error.code.rawValue, message: error.message, retryAfter: nil)
@@ -145,14 +147,24 @@ final class Follower: FleetHandler {
         guard !isFinished else { return }
         switch after {
         case .finished(.asked): finish(nil)
-        case .finished, .fetchToken: finish(.refused("the hub refused the connection: \(EndText.text(end))"))
+        case .finished, .fetchToken: finish(refused(end))
         case .wait(let delay):
             guard wasWelcomed else {
-                if case .refused = end { return finish(.refused("the hub refused the connection: \(EndText.text(end))")) }
+                if case .refused = end { return finish(refused(end)) }
                 return finish(.unreachable(Hub.unreachable(hub.url, EndText.text(end))))
             }
             output.note("connection lost (\(EndText.text(end))); back in \(delay.milliseconds) ms")
         }
+    }
+
+    private func refused(_ end: TransportEnd) -> Failure {
+        let advice =
+            switch end {
+            case .refused(let status, _): RefusalText.advice(status: status)
+            case .closed(CloseCode.tokenInvalid.rawValue, _), .closed(CloseCode.tokenExpired.rawValue, _): RefusalText.advice(status: 401)
+            case .closed, .failed: ""
+            }
+        return .refused("the hub at \(hub.url) refused the connection: \(EndText.text(end))" + advice)
     }
 
     func timerFired(kind: UInt32, value: UInt64) {

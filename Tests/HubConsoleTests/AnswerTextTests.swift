@@ -118,7 +118,7 @@ struct AnswerTextTests {
         #expect(RefusalText.http(status: 429, Array(body.utf8)) == "rateLimited: too fast\nTry again in 3 s.")
         let key = RefusalText.http(status: 401, Array(#"{"error":{"code":"unauthenticated","message":"no key"}}"#.utf8))
         #expect(key.hasPrefix("unauthenticated: no key\nSet HUB_API_KEY"))
-        #expect(RefusalText.http(status: 404, Array("<html>".utf8)) == "HTTP 404 without an explanation; is the URL that of a hub?")
+        #expect(RefusalText.http(status: 404, Array("<html>".utf8)) == "HTTP 404 without an explanation\nIs the URL that of a hub?")
     }
 
     @Test(
