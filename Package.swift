@@ -76,6 +76,8 @@ let package = Package(
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
         // Benchmarks: one program for each hot path.
+        tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
+        .target(name: "CCounting", path: "Benchmarks/CCounting"),
         tool("bench-scan", ["HubWire", "HubBase"], path: "Benchmarks/Scan"),
     ]
 )

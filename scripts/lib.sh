@@ -17,14 +17,22 @@ die() {
     exit 1
 }
 
-# step NAME COMMAND…: runs it, says how long it took; its failure is the script's.
+# try_step NAME COMMAND…: runs it and remembers how long it took, and whether it failed.
 step_times=()
-step() {
-    local name=$1 began=$SECONDS
+step_failures=()
+try_step() {
+    local name=$1 began=$SECONDS result=
     shift
     say "$name"
-    "$@" || die "$name failed"
-    step_times+=("$(printf '%5d s  %s' $((SECONDS - began)) "$name")")
+    "$@" || { result=' FAILED' && step_failures+=("$name"); }
+    step_times+=("$(printf '%5d s  %s%s' $((SECONDS - began)) "$name" "$result")")
+}
+
+# The same for what the rest can't do without.
+step() {
+    local before=${#step_failures[@]}
+    try_step "$@"
+    [ ${#step_failures[@]} -eq "$before" ] || die "$1 failed"
 }
 
 # The first toolchain that is new enough: PATH, then the places where swiftly and the tarballs put it.
@@ -111,8 +119,7 @@ need_venv() {
     local list=Tests/Integration/requirements.txt venv=.build/venv
     if [ -x $venv/bin/python ] && cmp -s $list $venv/installed.txt; then return; fi
     say "installing the tests' Python packages into $venv"
-    mkdir -p .build
-    python3 -m venv --clear $venv
-    $venv/bin/pip install -q --disable-pip-version-check -r $list
-    cp $list $venv/installed.txt
+    # Joined by &&: under `step`, the shell doesn't stop at a failing command by itself.
+    mkdir -p .build && python3 -m venv --clear $venv \
+        && $venv/bin/pip install -q --disable-pip-version-check -r $list && cp $list $venv/installed.txt
 }

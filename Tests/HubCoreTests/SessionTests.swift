@@ -42,10 +42,10 @@ struct SessionTests {
     func activity() {
         var session = session(.open)
         let awayAfter = Span.seconds(80)
-        #expect(!session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(9)))
-        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(10)))
-        #expect(!session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(19)))
-        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(100)))
+        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(9)) == false)
+        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(10)) == true)
+        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(19)) == false)
+        #expect(session.tellsActivity(awayAfter: awayAfter, at: start + .seconds(100)) == true)
     }
 
     @Test("pings and reading lists are no activity; saying something is")

@@ -14,8 +14,8 @@ struct HealthMachineTests {
         #expect(machine.takeChange(at: start) == .down("not connected yet"))
         machine.brokerChanged(.up, at: start)
         #expect(machine.takeChange(at: start) == nil)
-        #expect(machine.probeIsDue(at: start))
-        #expect(!machine.probeIsDue(at: start + .milliseconds(1999)))
+        #expect(machine.probeIsDue(at: start) == true)
+        #expect(machine.probeIsDue(at: start + .milliseconds(1999)) == false)
         machine.probeReturned(at: start + .milliseconds(1))
         #expect(machine.takeChange(at: start + .milliseconds(1)) == .up)
         #expect(machine.takeChange(at: start + .milliseconds(2)) == nil)
@@ -49,6 +49,6 @@ struct HealthMachineTests {
         #expect(machine.takeChange(at: start + .seconds(1)) == .down("connection refused"))
         machine.brokerChanged(.up, at: start + .seconds(2))
         #expect(machine.takeChange(at: start + .seconds(2)) == nil)
-        #expect(machine.probeIsDue(at: start + .seconds(2)))
+        #expect(machine.probeIsDue(at: start + .seconds(2)) == true)
     }
 }

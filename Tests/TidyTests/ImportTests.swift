@@ -13,15 +13,16 @@ struct ImportTests {
         "HubClient": ["HubBase", "HubWire"],
         "HubNet": ["HubBase", "CHubShims", "COpenSSL", "CZlib", "Glibc", "Synchronization"],
         "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims", "Glibc", "Synchronization"],
-        "HubToken": ["HubBase", "COpenSSL", "Foundation"],
+        "HubSwarm": ["HubBase"],
         "HubGateway": [
-            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims", "Glibc", "Foundation",
-            "Synchronization",
+            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims", "Glibc", "Foundation", "Synchronization",
         ],
-        "HubClientNet": ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "Glibc", "Synchronization"],
-        "hubd": ["HubGateway", "HubCore", "HubBase", "CHubShims", "Glibc", "Foundation"],
-        "hubctl": ["HubClientNet", "HubWire", "HubBase", "HubToken", "CCurl", "CHubShims", "Glibc", "Foundation"],
-        "hub-swarm": ["HubClientNet", "HubClient", "HubWire", "HubBase", "HubNet", "CHubShims", "Glibc", "Foundation", "Synchronization"],
+        "HubClientNet": ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl", "Glibc", "Synchronization"],
+        "hubd": ["HubGateway", "Glibc", "Foundation"],
+        "hubctl": ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation"],
+        "hub-swarm": [
+            "HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation", "Synchronization",
+        ],
     ]
 
     @Test("every Swift target of Sources imports only what its row allows")
@@ -40,7 +41,8 @@ struct ImportTests {
     func rows() throws {
         let package = try Tree().text("Package.swift")
         for target in Self.allowed.keys {
-            #expect(package.contains("(\"\(target)\","), "\(target) is not in Package.swift")
+            #expect(
+                package.contains("(\"\(target)\"") || package.contains("(\n            \"\(target)\""), "\(target) is not in Package.swift")
         }
     }
 

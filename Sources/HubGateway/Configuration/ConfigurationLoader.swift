@@ -59,7 +59,7 @@ package struct ConfigurationLoader {
     private mutating func take(file path: String) {
         let file: SmallFile
         do throws(SmallFile.Failure) { file = try SmallFile.read(path, byteCountMax: Self.fileByteCountMax) } catch {
-            return problems.append("the configuration file \(shownText(path)) \(error.message)")
+            return problems.append("the configuration file \(shownPath(path)) \(error.message)")
         }
         let value: ConfigurationValue
         do throws(JSON5Reader.Failure) { value = try JSON5Reader.read(file.bytes) } catch {
@@ -69,7 +69,7 @@ package struct ConfigurationLoader {
         take(members, below: [], file: path)
         if file.mode & 0o077 != 0, Self.holdsSecret(value) {
             sources.warnings.append(
-                "\(shownText(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600, or put the secret elsewhere (file, env)"
+                "\(shownPath(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600, or put the secret elsewhere (file, env)"
             )
         }
     }
@@ -118,12 +118,15 @@ package struct ConfigurationLoader {
         _ match: SettingTable.Match, segments: [String], place: ConfigurationPlace,
         value: (Setting) throws(SettingKind.Problem) -> ConfigurationValue
     ) {
+        // A variable's name is place and path in one.
+        var subject = Self.shown(segments)
+        if case .variable = place {} else { subject = "\(place): \(subject)" }
         switch match {
-        case .unsupported: problems.append("\(place): \(Self.shown(segments)) isn't supported by this version")
-        case .group: problems.append("\(place): \(Self.shown(segments)) isn't a setting but a group of them")
+        case .unsupported: problems.append("\(subject) isn't supported by this version")
+        case .group: problems.append("\(subject) isn't a setting but a group of them")
         case .unknown(let nearest):
             let hint = nearest.map { "; did you mean \($0)?" } ?? "; docs/configuration.md lists all"
-            problems.append("\(place): \(Self.shown(segments)) is unknown\(hint)")
+            problems.append("\(subject) is unknown\(hint)")
         case .setting(let setting, let namespace):
             if setting.isOfNamespace, !namespace.isEmpty, Name(validating: namespace) == nil || namespace.contains(":") {
                 return problems.append(

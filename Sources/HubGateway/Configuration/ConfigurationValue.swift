@@ -5,6 +5,12 @@ package indirect enum ConfigurationValue: Sendable, Equatable {
         /// From 1.
         package var line: Int
         package var value: ConfigurationValue
+
+        package init(key: String, line: Int, value: ConfigurationValue) {
+            self.key = key
+            self.line = line
+            self.value = value
+        }
     }
 
     case null
@@ -28,14 +34,4 @@ package indirect enum ConfigurationValue: Sendable, Equatable {
         case .object: "an object"
         }
     }
-}
-
-/// `text` between quotes for an error: at most 40 characters, no control characters.
-func shownText(_ text: String) -> String {
-    var shown = ""
-    for scalar in text.unicodeScalars.prefix(41) {
-        let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
-        shown.unicodeScalars.append(isControl ? "\u{FFFD}" : scalar)
-    }
-    return "\"" + (shown.unicodeScalars.count > 40 ? String(shown.prefix(40)) + "…" : shown) + "\""
 }

@@ -9,6 +9,12 @@ package struct JSON5Reader {
         package var line: Int
         package var column: Int
         package var message: String
+
+        package init(line: Int, column: Int, message: String) {
+            self.line = line
+            self.column = column
+            self.message = message
+        }
     }
 
     package static let depthMax = 16

@@ -21,15 +21,15 @@ struct SecretSources {
     mutating func secret(file path: String) throws(SettingKind.Problem) -> Secret {
         let file: SmallFile
         do throws(SmallFile.Failure) { file = try SmallFile.read(path, byteCountMax: Self.byteCountMax) } catch {
-            throw .init(message: "names the file \(shownText(path)): \(error.message)")
+            throw .init(message: "names the file \(shownPath(path)): \(error.message)")
         }
         var bytes = file.bytes
         if bytes.last == 0x0A { bytes.removeLast() }
         if bytes.last == 0x0D { bytes.removeLast() }
-        guard !bytes.isEmpty else { throw .init(message: "names the file \(shownText(path)), which is empty") }
+        guard !bytes.isEmpty else { throw .init(message: "names the file \(shownPath(path)), which is empty") }
         if file.mode & 0o077 != 0 {
             warnings.append(
-                "\(shownText(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600")
+                "\(shownPath(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600")
         }
         return Secret(bytes)
     }

@@ -44,15 +44,29 @@ extension SettingTable {
 
     /// The path with the namespace's own name.
     static func shown(_ path: String, namespace: String) -> String {
-        guard path.hasPrefix(namespacePrefix) else { return path }
+        guard path.hasPrefix(namespacePrefix) else { return path == "namespaces.NAME" ? "namespaces" : path }
         return "namespaces." + (namespace.isEmpty ? everyNamespace : namespace) + "." + path.dropFirst(namespacePrefix.count)
     }
+
+    /// What has settings below it: "presence", "namespaces.NAME.history".
+    private static let groups: [String] = {
+        var groups: [String] = []
+        for setting in all {
+            var parts = setting.path.split(separator: ".").dropLast()
+            while !parts.isEmpty {
+                let group = parts.joined(separator: ".")
+                if !groups.contains(group) { groups.append(group) }
+                parts = parts.dropLast()
+            }
+        }
+        return groups
+    }()
 
     private static func nearest(_ path: String) -> String? {
         // The right name in the wrong place first: "heartbeat" for "presence.heartbeat".
         let last = path.split(separator: ".").last.map(String.init) ?? path
         let paths = all.map(\.path)
-        if let found = Nearest.to(path, in: paths) { return found }
+        if let found = Nearest.to(path, in: paths + groups) { return found }
         let misplaced = paths.filter { $0.hasSuffix("." + last) }
         return misplaced.count == 1 ? misplaced[0] : nil
     }

@@ -23,12 +23,12 @@ enum SettingValue: Sendable {
         case .size(let count): QuantityText.text(byteCount: count)
         case .duration(let span): QuantityText.text(span)
         case .text(let text): shownText(text)
-        case .list(let texts): texts.isEmpty ? "none" : texts.map(shownText).joined(separator: ", ")
+        case .list(let texts): texts.isEmpty ? "none" : texts.map { shownText($0) }.joined(separator: ", ")
         case .secret(let secret): secret.description
         case .tokenKeys(let keys):
             keys.isEmpty
                 ? "none"
-                : keys.map { ($0.id.map(shownText) ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(separator: ", ")
+                : keys.map { ($0.id.map { shownText($0) } ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(separator: ", ")
         case .apiKeys(let keys):
             keys.isEmpty ? "none" : keys.map { "\(shownText($0.id)) (\($0.scopes.joined(separator: ", ")))" }.joined(separator: ", ")
         }

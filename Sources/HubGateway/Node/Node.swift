@@ -20,8 +20,6 @@ package final class Node {
     package let name: String
     package let loopCount: Int
 
-    package static let version = "0.1.0"
-
     /// Opens the listeners, starts the threads and returns. Readiness follows when the first probe is back.
     package init(_ configuration: Configuration, log: Log) throws(NetError) {
         self.configuration = configuration

@@ -3,7 +3,8 @@ import HubNet
 import Synchronization
 
 /// A loop on a thread of its own with a listener, and a handler that tests can script. `perform` runs code on the loop's thread.
-final class LoopFixture {
+// @unchecked: `isStopped` is touched by the test's own thread only; the rest is constant.
+final class LoopFixture: @unchecked Sendable {
     let port: Int
     let ends: Watch<ConnectionEnd>
     let opens: Watch<ConnectionID>

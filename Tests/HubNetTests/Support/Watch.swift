@@ -23,3 +23,8 @@ final class Watch<Value: Sendable>: Sendable {
         return all
     }
 }
+
+/// Holds up the calling thread: what a stopped process or a busy machine does to a loop.
+enum StallClock {
+    static func pass(milliseconds: UInt32) { usleep(milliseconds * 1000) }
+}

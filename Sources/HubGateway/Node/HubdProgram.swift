@@ -12,17 +12,16 @@ package enum HubdProgram {
         case .exit(let code, let output, let errors):
             if !output.isEmpty { StandardStream.output.write(output) }
             if !errors.isEmpty { StandardStream.error.write(errors) }
-            return code
-        case .run(let configuration, let warnings):
-            return serve(configuration, warnings: warnings) {
-                Hubd.prepare(arguments: arguments, environment: environment)
-            }
+            return Int32(code)
+        case .run(let loaded, let options):
+            return serve(loaded) { () throws(ConfigurationError) in try Hubd.load(options, environment: environment) }
         }
     }
 
-    private static func serve(_ configuration: Configuration, warnings: [String], reload: () -> Hubd.Prepared) -> Int32 {
+    private static func serve(_ loaded: LoadedConfiguration, reload: () throws(ConfigurationError) -> LoadedConfiguration) -> Int32 {
+        let configuration = loaded.configuration
         let log = Log(level: configuration.logLevel, format: configuration.logFormat)
-        for warning in warnings { log.warning("configuration.warning", ["message": warning]) }
+        for warning in loaded.warnings { log.warning("configuration.warning", ["message": warning]) }
         let descriptors = DescriptorLimit.raise()
         log.info("node.descriptors", ["limit": descriptors])
         if descriptors < configuration.limits.connections {
@@ -44,17 +43,17 @@ package enum HubdProgram {
         log.info(
             "node.started",
             [
-                "node": node.name, "version": Node.version, "loops": node.loopCount,
+                "node": node.name, "version": HubVersion.text, "loops": node.loopCount,
                 "broker": configuration.redis.url == nil ? "embedded" : "redis",
                 "mode": configuration.isDevelopment ? "development" : "production",
                 "addresses": node.addresses.map(\.description).joined(separator: " "),
             ])
-        for address in node.addresses { StandardStream.output.write("hubd \(Node.version) listens on http://\(address)\n") }
+        for address in node.addresses { StandardStream.output.write("hubd \(HubVersion.text) listens on http://\(address)\n") }
 
         var current = configuration
         while true {
             switch signals.wait() {
-            case SIGHUP: current = reconfigure(node, from: current, reload(), log)
+            case SIGHUP: current = reconfigure(node, from: current, reload, log)
             case SIGTERM, SIGINT:
                 log.info("node.stopping", [:])
                 node.stop(impatient: { signals.wait(milliseconds: 20).map { $0 != SIGHUP } ?? false })
@@ -65,22 +64,22 @@ package enum HubdProgram {
         }
     }
 
-    private static func reconfigure(_ node: Node, from old: Configuration, _ prepared: Hubd.Prepared, _ log: Log) -> Configuration {
-        switch prepared {
-        case .exit(_, _, let errors):
-            log.error("configuration.refused", ["message": errors])
-            return old
-        case .run(let new, _):
-            let difference = ConfigurationDiff(from: old, to: new)
+    private static func reconfigure(
+        _ node: Node, from running: Configuration, _ reload: () throws(ConfigurationError) -> LoadedConfiguration, _ log: Log
+    ) -> Configuration {
+        do throws(ConfigurationError) {
+            let difference = ConfigurationDiff(from: running, to: try reload().configuration)
             log.info(
                 "configuration.reloaded",
                 [
-                    "changed": difference.live.joined(separator: " "),
-                    "needsRestart": difference.needsRestart.joined(separator: " "),
+                    "changed": difference.live.map(\.description).joined(separator: "; "),
+                    "needsRestart": difference.needsRestart.map(\.description).joined(separator: "; "),
                 ])
-            let applied = difference.applyingLive(to: old)
-            node.reconfigure(applied)
-            return applied
+            node.reconfigure(difference.merged)
+            return difference.merged
+        } catch {
+            log.error("configuration.refused", ["message": error.description])
+            return running
         }
     }
 
