@@ -42,6 +42,7 @@ let package = Package(
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
 
+        // Tokens: checked by the gateway, minted by hubctl.
         library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
@@ -67,7 +68,8 @@ let package = Package(
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
         tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
-        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
+        tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
