@@ -32,8 +32,8 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubClient", "HubNet", "HubToken", "HubWire", "HubBase", "CHubShims"]),
-        tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubToken", "HubWire", "HubBase", "CHubShims"]),
+        tool("hubctl", ["HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
         library(
@@ -51,8 +51,10 @@ let package = Package(
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
         library("HubClient", ["HubBase", "HubWire"]),
+        // What hubctl shows: answers of the hub as lines for people.
+        library("HubConsole", ["HubBase", "HubWire"]),
         // The swarm's judgement: schedule, histogram, checker, report.
-        library("HubSwarm", ["HubBase"]),
+        library("HubSwarm", ["HubBase", "HubClient"]),
         library("HubWire", ["HubBase"]),
         library("HubBase", []),
 
@@ -73,6 +75,7 @@ let package = Package(
         tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
+        tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
