@@ -37,7 +37,7 @@ let package = Package(
 
         // Shells: join the pure core to loops, sockets and Redis.
         library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
-        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
+        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims"]),
