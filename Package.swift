@@ -32,19 +32,23 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubWire", "CCurl", "CHubShims"]),
-        tool("hub-swarm", ["HubClientNet", "HubWire"]),
+        tool("hubctl", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
+        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims"], resources: [.embedInCode("Page/index.html")]),
         library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
-        library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims"]),
+        library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
+
+        library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
         library("HubClient", ["HubBase", "HubWire"]),
+        // The swarm's judgement: schedule, histogram, checker, report.
+        library("HubSwarm", ["HubBase"]),
         library("HubWire", ["HubBase"]),
         library("HubBase", []),
 
@@ -63,11 +67,14 @@ let package = Package(
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
+        tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
         // Benchmarks: one program for each hot path.
+        tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
+        .target(name: "CCounting", path: "Benchmarks/CCounting"),
         tool("bench-scan", ["HubWire", "HubBase"], path: "Benchmarks/Scan"),
     ]
 )

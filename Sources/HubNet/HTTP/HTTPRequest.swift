@@ -18,10 +18,12 @@ package struct HTTPRequest: ~Copyable {
     package let headers: [Header]
     package let body: UnsafeRawBufferPointer
     package let keepAlive: Bool
+    /// HTTP/1.0 or 1.1.
+    package let minorVersion: UInt8
 
     package init(
         method: HTTPMethod, head: UnsafeRawBufferPointer, path: ByteRange, query: ByteRange, headers: [Header],
-        body: UnsafeRawBufferPointer, keepAlive: Bool
+        body: UnsafeRawBufferPointer, keepAlive: Bool, minorVersion: UInt8 = 1
     ) {
         self.method = method
         self.head = head
@@ -30,17 +32,64 @@ package struct HTTPRequest: ~Copyable {
         self.headers = headers
         self.body = body
         self.keepAlive = keepAlive
+        self.minorVersion = minorVersion
     }
 
     /// The value of the first header of that name (lower-case), without surrounding white space; nil when there's none.
-    package func header(_ name: StaticString) -> UnsafeRawBufferPointer? { fatalError("skeleton") }
+    package func header(_ name: StaticString) -> UnsafeRawBufferPointer? {
+        for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: name) { return header.value.bytes(in: head) }
+        return nil
+    }
 
-    /// How many headers of that name there are.
-    package func count(of name: StaticString) -> Int { fatalError("skeleton") }
+    /// How many headers of that name (lower-case) there are.
+    package func count(of name: StaticString) -> Int {
+        var count = 0
+        for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: name) { count += 1 }
+        return count
+    }
 
-    /// The percent-decoded value of a query parameter (`+` stays `+`); nil when absent or wrongly encoded.
-    package func queryValue(_ name: StaticString) -> [UInt8]? { fatalError("skeleton") }
+    /// The percent-decoded value of a query parameter, the first of that name (`+` stays `+`); nil when absent or wrongly encoded. A parameter
+    /// without `=` has an empty value.
+    package func queryValue(_ name: StaticString) -> [UInt8]? {
+        let query = query.bytes(in: head)
+        for parameter in query.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: true) {
+            let equals = parameter.firstIndex(of: UInt8(ascii: "=")) ?? parameter.endIndex
+            guard let key = PercentCoding.decode(UnsafeRawBufferPointer(rebasing: query[parameter.startIndex..<equals])) else { continue }
+            guard key.withUnsafeBytes({ ASCII.equals($0, name) }) else { continue }
+            let start = min(equals + 1, parameter.endIndex)
+            return PercentCoding.decode(UnsafeRawBufferPointer(rebasing: query[start..<parameter.endIndex]))
+        }
+        return nil
+    }
 
-    /// The path's segments, percent-decoded ("Names in paths are percent-encoded bytes"); nil when wrongly encoded.
-    package func pathSegments() -> [[UInt8]]? { fatalError("skeleton") }
+    /// The path's segments, percent-decoded ("Names in paths are percent-encoded bytes"): `/v1/presence/a%2Fb` has three, `/` none, `/v1/` two
+    /// with the last one empty. nil when wrongly encoded.
+    package func pathSegments() -> [[UInt8]]? {
+        var rest = path.bytes(in: head)
+        if rest.first == UInt8(ascii: "/") { rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst()) }
+        if rest.isEmpty { return [] }
+        var segments: [[UInt8]] = []
+        for segment in rest.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
+            guard let decoded = PercentCoding.decode(UnsafeRawBufferPointer(rebasing: segment)) else { return nil }
+            segments.append(decoded)
+        }
+        return segments
+    }
+
+    /// Whether the comma-separated list in all headers of that name (lower-case) holds `token` (lower-case), compared without case
+    /// (RFC 9110 §5.6.1).
+    package func listContains(_ token: StaticString, in name: StaticString) -> Bool {
+        for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: name) {
+            for element in TokenList(header.value.bytes(in: head)) where ASCII.equals(element, ignoringCase: token) { return true }
+        }
+        return false
+    }
+
+    /// Whether the client offered that subprotocol; names are compared with case (RFC 6455 §4.1).
+    package func offersSubprotocol(_ subprotocol: StaticString) -> Bool {
+        for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: "sec-websocket-protocol") {
+            for element in TokenList(header.value.bytes(in: head)) where ASCII.equals(element, subprotocol) { return true }
+        }
+        return false
+    }
 }

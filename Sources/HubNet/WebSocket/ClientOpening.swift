@@ -14,7 +14,10 @@ package struct ClientOpening: Sendable {
     /// Local address to connect from; nil: the kernel chooses.
     package var source: SocketAddress?
 
-    package init(host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10), source: SocketAddress? = nil) {
+    package init(
+        host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10),
+        source: SocketAddress? = nil
+    ) {
         self.host = host
         self.target = target
         self.subprotocols = subprotocols

@@ -1,0 +1,148 @@
+import HubBase
+import HubWire
+
+extension ClientMachine {
+    /// What a message from the hub is to this client. Ranges in an envelope belong to the message that was passed in.
+    package enum Received: Sendable {
+        case welcome(ServerWelcome)
+        /// `subscription` is nil for a channel that the hub itself subscribed us to (the token's channels, the inbox).
+        case publication(ServerEnvelope, subscription: Int?, Subscription.Order)
+        case acknowledged(PendingRequest, ServerEnvelope)
+        case refused(PendingRequest, ServerEnvelope, WireError)
+        /// A refusal of something that had no id, or of a request given up before.
+        case refusedUnasked(ServerEnvelope)
+        case presence(ServerEnvelope)
+        case members(ServerEnvelope)
+        case system(ServerEnvelope)
+        /// A gap that the hub can't fill: the application must load afresh; `subscription` stands at the new position.
+        case resync(ServerEnvelope, subscription: Int)
+        /// The hub took a subscription away.
+        case unsubscribed(ServerEnvelope, Subscription)
+        /// Nothing for anybody: a pong, a late ack, a type of tomorrow.
+        case ignored
+        /// Not an envelope: the peer is no hub.
+        case violation(WireError)
+    }
+
+    /// Takes one text message. Cost: one scan, no allocation for a publication of a subscribed channel.
+    package mutating func received(_ message: UnsafeRawBufferPointer, now: Instant) -> Received {
+        let envelope: ServerEnvelope
+        do throws(WireError) {
+            guard let scanned = try ServerEnvelope.scan(message, depthMax: options.depthMax) else { return .ignored }
+            envelope = scanned
+        } catch {
+            return .violation(error)
+        }
+        switch envelope.kind {
+        case .chat, .event, .read, .typing:
+            let index = subscriptions.index(of: envelope.channel.bytes(in: message), hasEscapes: envelope.escapes)
+            guard let index else { return .publication(envelope, subscription: nil, .unknown) }
+            let order = subscriptions.advance(at: index, to: position(envelope, message))
+            return .publication(envelope, subscription: index, order)
+        case .ack: return acknowledged(envelope, message)
+        case .error: return refused(envelope, message, now)
+        case .presence: return .presence(envelope)
+        case .members: return .members(envelope)
+        case .system: return system(envelope, message, now)
+        case .pong: return .ignored
+        }
+    }
+
+    private func position(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer) -> Position? {
+        envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
+    }
+
+    private mutating func acknowledged(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer) -> Received {
+        guard let id = envelope.id, let request = pending.take(id) else { return .ignored }
+        if request.kind == .subscribe, let index = subscriptions.index(asked: id) {
+            subscriptions.set(.active, at: index)
+            if let position = position(envelope, message) { subscriptions.set(position: position, at: index) }
+        }
+        return .acknowledged(request, envelope)
+    }
+
+    private mutating func refused(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ now: Instant) -> Received {
+        guard let id = envelope.id, let request = pending.take(id) else { return .refusedUnasked(envelope) }
+        if let index = subscriptions.index(asked: id) {
+            if envelope.retry {
+                let hint = envelope.retryAfter.map { min(Span.milliseconds($0), ReconnectRule.hintMax) }
+                subscriptions.set(.wanted(at: now + (hint ?? options.subscribeAgain)), at: index)
+            } else {
+                _ = subscriptions.remove(at: index)
+            }
+        }
+        return .refused(request, envelope, envelope.wireError(in: message))
+    }
+
+    private mutating func system(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ now: Instant) -> Received {
+        let event = envelope.event.bytes(in: message)
+        if event.elementsEqual("welcome".utf8) {
+            becomeOpen(now: now)
+            let welcome = ServerWelcome(message, depthMax: options.depthMax)
+            node = welcome.node
+            return .welcome(welcome)
+        }
+        let index = subscriptions.index(of: envelope.channel.bytes(in: message), hasEscapes: envelope.escapes)
+        if event.elementsEqual("drain".utf8) {
+            drainHint = ServerWelcome.number("returnAfter", message, options.depthMax).map { min(.milliseconds($0), ReconnectRule.hintMax) }
+        } else if event.elementsEqual("resync".utf8), let index, let position = position(envelope, message) {
+            subscriptions.set(position: position, at: index)
+            return .resync(envelope, subscription: index)
+        } else if event.elementsEqual("unsubscribed".utf8), let index {
+            return .unsubscribed(envelope, subscriptions.remove(at: index))
+        }
+        return .system(envelope)
+    }
+}
+
+/// What the hub says of itself in its `welcome`; an absent or odd field is nil.
+package struct ServerWelcome: Sendable, Equatable {
+    package var connection: Name?
+    package var node: Name?
+    package var user: Name?
+    /// How often the hub pings.
+    package var ping: Span?
+
+    init(_ message: UnsafeRawBufferPointer, depthMax: Int) {
+        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
+        // Scanned before, so that it's well-formed; what doesn't read is left out.
+        while let (key, value) = try? fields.next() {
+            let name = key.range.bytes(in: message)
+            if name.elementsEqual("connection".utf8) {
+                connection = Self.text(value, message)
+            } else if name.elementsEqual("node".utf8) {
+                node = Self.text(value, message)
+            } else if name.elementsEqual("user".utf8) {
+                user = Self.text(value, message)
+            } else if name.elementsEqual("ping".utf8) {
+                ping = JSONText.unsigned(value.range.bytes(in: message)).map { .milliseconds($0) }
+            }
+        }
+    }
+
+    private static func text(_ value: JSONValue, _ message: UnsafeRawBufferPointer) -> Name? {
+        guard value.kind == .string else { return nil }
+        return JSONText.name(value.range.bytes(in: message), hasEscapes: value.hasEscapes, limit: Name.lengthMax)
+    }
+
+    /// A number of the outermost object.
+    static func number(_ field: String, _ message: UnsafeRawBufferPointer, _ depthMax: Int) -> UInt64? {
+        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
+        while let (key, value) = try? fields.next() {
+            if key.range.bytes(in: message).elementsEqual(field.utf8) { return JSONText.unsigned(value.range.bytes(in: message)) }
+        }
+        return nil
+    }
+}
+
+extension ServerEnvelope {
+    /// The refusal as a value; a code of tomorrow becomes `internal`, with its name in the message.
+    package func wireError(in message: UnsafeRawBufferPointer) -> WireError {
+        let name = String(decoding: code.bytes(in: message), as: UTF8.self)
+        var text = ByteBuffer(capacity: 128)
+        if !JSONText.unescape(self.message.bytes(in: message), into: &text) { text.removeAll() }
+        let sentence = String(decoding: text.bytes, as: UTF8.self)
+        guard let code = ErrorCode(rawValue: name) else { return WireError(.internal, "\(name): \(sentence)", retryAfter: retryAfter) }
+        return WireError(code, sentence, retryAfter: retryAfter)
+    }
+}
