@@ -1,0 +1,8 @@
+package enum ConnectionEnd: Sendable, Equatable {
+    /// The peer began the closing handshake. nil: without a code (1005).
+    case peer(code: UInt16?)
+    /// We began it.
+    case us(code: UInt16)
+    /// No closing handshake: reset, end of stream, silence, a failed connect. For people.
+    case lost(String)
+}
