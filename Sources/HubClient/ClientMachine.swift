@@ -53,6 +53,8 @@ package struct ClientMachine: Sendable {
 
     package private(set) var state: State = .idle
     package internal(set) var node: Name?
+    /// The hub has welcomed us on this connection, which may be on its way out.
+    package private(set) var wasWelcomed = false
     let options: Options
     var subscriptions = Subscriptions()
     var pending = PendingRequests()
@@ -108,6 +110,7 @@ package struct ClientMachine: Sendable {
 
     /// The transport is over. What was in flight has an unknown fate: take it with `nextLost`.
     package mutating func transportEnded(_ end: TransportEnd, now: Instant, chance: inout Chance) -> AfterEnd {
+        wasWelcomed = false
         switch state {
         case .closed(let reason): return .finished(reason)
         case .leaving: return finish(.asked)
@@ -315,5 +318,6 @@ package struct ClientMachine: Sendable {
         guard case .greeting = state else { return }
         state = .open(since: now)
         isTokenFresh = false
+        wasWelcomed = true
     }
 }

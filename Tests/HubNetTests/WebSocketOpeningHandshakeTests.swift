@@ -89,6 +89,9 @@ struct WebSocketOpeningHandshakeTests {
     func body() {
         let head = "GET / HTTP/1.1\r\nHost: h\r\n" + Self.upgrade + Self.connection + Self.key + Self.version
         #expect(judge(head + "Content-Length: 4\r\n\r\nbody") == "400")
+        // Also when it hasn't come, or nobody waited for it.
+        #expect(judge(head + "Content-Length: 4\r\n\r\n") == "400")
+        #expect(judge(head + "Content-Length: 00\r\n\r\n")?.count == 28)
     }
 
     @Test("another version is told ours, §4.4; a plain GET what to upgrade to, RFC 9110 §15.5.22")

@@ -48,7 +48,7 @@ enum SettingTable {
     }
 
     private static let access: [Setting] = [
-        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: {kid, alg: \"HS256\", secret | file | env} each.")
+        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each.")
         {
             .tokenKeys($1.tokenKeys)
         } write: { value, _, configuration in
@@ -60,7 +60,7 @@ enum SettingTable {
             check: OriginText.problem),
         Setting(
             "api.keys", .apiKeys, isLive: true,
-            "Keys of the HTTP API: {id, digest | file | env, scopes: [\"read\", \"publish\", \"admin\"]} each."
+            "Keys of the HTTP API: id, digest or file or env, and scopes (\"read\", \"publish\", \"admin\"), each."
         ) {
             .apiKeys($1.apiKeys)
         } write: { value, _, configuration in

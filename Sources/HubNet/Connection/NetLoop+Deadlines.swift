@@ -56,14 +56,10 @@ extension NetLoop {
     }
 
     private func judgeLiveness(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
-        let silence = state.pointee.now.since(Instant(nanoseconds: connection.pointee.lastInbound))
         if connection.pointee.flags.contains(.awaitsPong) {
-            if silence < options.limits.pong {
-                armPing(id.index, connection)
-            } else {
-                dropSilent(id.index, connection)
-            }
-        } else if silence < options.limits.ping {
+            // Nothing came since the ping: whatever comes takes the flag away.
+            dropSilent(id.index, connection)
+        } else if state.pointee.now.since(Instant(nanoseconds: connection.pointee.lastInbound)) < options.limits.ping {
             armPing(id.index, connection)
         } else {
             ping(id)

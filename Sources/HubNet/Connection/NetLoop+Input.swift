@@ -58,6 +58,7 @@ extension NetLoop {
             case .bytes(let count):
                 state.pointee.counters.bytesIn += UInt64(count)
                 connection.pointee.lastInbound = state.pointee.now.nanoseconds
+                connection.pointee.flags.remove(.awaitsPong)
                 if let partial = connection.pointee.partial {
                     partial.pointee.count += count
                     workOffPartial(index, connection)

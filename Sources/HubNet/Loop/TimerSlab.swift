@@ -16,6 +16,12 @@ package struct TimerSlab: ~Copyable {
         package var owner: Owner
         package var kind: UInt32
         package var value: UInt64
+
+        package init(owner: Owner, kind: UInt32, value: UInt64) {
+            self.owner = owner
+            self.kind = kind
+            self.value = value
+        }
     }
 
     private struct Entry {
