@@ -32,19 +32,29 @@ let package = Package(
     targets: [
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
-        tool("hubctl", ["HubClientNet", "HubWire", "CCurl", "CHubShims"]),
-        tool("hub-swarm", ["HubClientNet", "HubWire"]),
+        tool("hubctl", ["HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims"]),
-        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
+        library(
+            "HubGateway",
+            ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
+            resources: [.embedInCode("Page/index.html")]),
+        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
-        library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims"]),
+        library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
+
+        // Tokens: checked by the gateway, minted by hubctl.
+        library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
         library("HubClient", ["HubBase", "HubWire"]),
+        // What hubctl shows: answers of the hub as lines for people.
+        library("HubConsole", ["HubBase", "HubWire"]),
+        // The swarm's judgement: schedule, histogram, checker, report.
+        library("HubSwarm", ["HubBase", "HubClient"]),
         library("HubWire", ["HubBase"]),
         library("HubBase", []),
 
@@ -61,13 +71,20 @@ let package = Package(
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
         tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
-        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
+        tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
+        tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
+        tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
         // Benchmarks: one program for each hot path.
-        tool("bench-scan", ["HubWire", "HubBase"], path: "Benchmarks/Scan"),
+        tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
+        .target(name: "CCounting", path: "Benchmarks/CCounting"),
+        .executableTarget(
+            name: "bench-scan", dependencies: ["HubWire", "HubBase"], path: "Benchmarks/Scan",
+            exclude: ["peers", "run.sh", "table.py", "envelopes.txt"], swiftSettings: strict),
     ]
 )

@@ -103,12 +103,3 @@ package struct Configuration: Sendable {
 
     package init() {}
 }
-
-/// Bytes that never show: a key or a token. Prints as `<redacted>` wherever it lands by mistake.
-package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package let bytes: [UInt8]
-    package init(_ bytes: [UInt8]) { self.bytes = bytes }
-    package var description: String { "<redacted>" }
-    package var debugDescription: String { "<redacted>" }
-    package var customMirror: Mirror { Mirror(self, children: []) }
-}

@@ -3,80 +3,142 @@ import HubBase
 /// Writes the server's envelopes as JSON: fields in the order that docs/protocol.md shows, no white space.
 ///
 /// `id` is always the raw token of the request (`Request.id`), carried back verbatim; an empty one means that there was none.
+/// Fields that say nothing are left out: an empty `user`, `device` or `messageId`, `duplicate` and `stale` when false.
 package enum EnvelopeEncoder {
-    // Publications: encoded once for each loop and wire variant.
-    package static func publication(_ publication: Publication, channel: Name, position: Position?, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-
     // Acks.
+
     /// `{"type":"ack","id":…}`; `channel` where there was one.
-    package static func ack(id: UnsafeRawBufferPointer, channel: Name?, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func ackConnect(id: UnsafeRawBufferPointer, user: Name, into buffer: inout ByteBuffer) { fatalError("skeleton") }
+    package static func ack(id: UnsafeRawBufferPointer, channel: Name?, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"ack\"", id, &buffer)
+        if let channel { buffer.appendField(",\"channel\":", channel) }
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    package static func ackConnect(id: UnsafeRawBufferPointer, user: Name, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.appendField(",\"user\":", user)
+        buffer.append(UInt8(ascii: "}"))
+    }
+
     /// One channel: the fields stand in the ack itself. Several (`subscribe` with `channels`): `"channels":[{…}]`, errors among them.
-    package static func ackSubscribe(id: UnsafeRawBufferPointer, results: [SubscribeResult], isList: Bool, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func ackPublish(id: UnsafeRawBufferPointer, channel: Name, messageId: Name, position: Position, isDuplicate: Bool, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func ackRead(id: UnsafeRawBufferPointer, channel: Name, offset: UInt64, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func ackPresence(id: UnsafeRawBufferPointer, version: UInt64, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    /// `stale: true` is written only when it holds.
-    package static func ackWatch(id: UnsafeRawBufferPointer, users: [PresenceChange], isStale: Bool, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-
-    package static func error(id: UnsafeRawBufferPointer, _ error: WireError, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func presence(_ changes: [PresenceChange], into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func pong(id: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-
-    // System.
-    package static func welcome(_ welcome: Welcome, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-    package static func system(_ event: SystemEvent, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-}
-
-package struct SubscribeResult: Sendable {
-    package var channel: Name
-    package var result: Result<Position, WireError>
-    /// Absent when the client gave no position.
-    package var recovered: Bool?
-    package var reason: String?
-
-    package init(channel: Name, result: Result<Position, WireError>, recovered: Bool? = nil, reason: String? = nil) {
-        self.channel = channel
-        self.result = result
-        self.recovered = recovered
-        self.reason = reason
+    ///
+    /// A single channel that was refused becomes the `error` that it is.
+    package static func ackSubscribe(id: UnsafeRawBufferPointer, results: [SubscribeResult], isList: Bool, into buffer: inout ByteBuffer) {
+        if !isList, results.count == 1 {
+            if case .failure(let failure) = results[0].result {
+                error(id: id, failure, into: &buffer)
+                return
+            }
+            begin("{\"type\":\"ack\"", id, &buffer)
+            buffer.append(UInt8(ascii: ","))
+            appendFields(of: results[0], &buffer)
+            return
+        }
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.append(",\"channels\":[")
+        var isFirst = true
+        for result in results {
+            buffer.append(isFirst ? "{" : ",{")
+            appendFields(of: result, &buffer)
+            isFirst = false
+        }
+        buffer.append("]}")
     }
-}
 
-package struct Welcome: Sendable {
-    package var connection: Name
-    package var node: Name
-    package var user: Name
-    package var device: Name
-    package var pingMilliseconds: UInt64
-    package var messageBytesMax: UInt64
-    package var channelsMax: UInt64
-    package var channels: [SubscribeResult]
-    /// Milliseconds since 1970.
-    package var tokenExpires: UInt64?
-
-    package init(
-        connection: Name, node: Name, user: Name, device: Name, pingMilliseconds: UInt64, messageBytesMax: UInt64, channelsMax: UInt64,
-        channels: [SubscribeResult], tokenExpires: UInt64?
+    package static func ackPublish(
+        id: UnsafeRawBufferPointer, channel: Name, messageId: Name, position: Position, isDuplicate: Bool, into buffer: inout ByteBuffer
     ) {
-        self.connection = connection
-        self.node = node
-        self.user = user
-        self.device = device
-        self.pingMilliseconds = pingMilliseconds
-        self.messageBytesMax = messageBytesMax
-        self.channelsMax = channelsMax
-        self.channels = channels
-        self.tokenExpires = tokenExpires
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.appendField(",\"channel\":", channel)
+        buffer.appendField(",\"messageId\":", messageId)
+        buffer.appendField(",\"offset\":", position.offset)
+        buffer.appendField(",\"position\":", position)
+        buffer.append(isDuplicate ? ",\"duplicate\":true}" : "}")
     }
-}
 
-package enum SystemEvent: Sendable {
-    case degraded(reason: String)
-    case restored
-    case resync(channel: Name, position: Position, reason: String)
-    case drain(returnAfterMilliseconds: UInt64)
-    case tokenExpiring(inMilliseconds: UInt64)
-    case unsubscribed(channel: Name, code: ErrorCode)
-    case dropped(class: String, count: UInt64)
+    package static func ackRead(id: UnsafeRawBufferPointer, channel: Name, offset: UInt64, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.appendField(",\"channel\":", channel)
+        buffer.appendField(",\"offset\":", offset)
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    package static func ackPresence(id: UnsafeRawBufferPointer, version: UInt64, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.appendField(",\"version\":", version)
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    /// `stale: true` is written only when it holds.
+    package static func ackWatch(id: UnsafeRawBufferPointer, users: [PresenceChange], isStale: Bool, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"ack\"", id, &buffer)
+        buffer.append(",\"users\":[")
+        appendChanges(users, &buffer)
+        buffer.append(isStale ? "],\"stale\":true}" : "]}")
+    }
+
+    // Refusals, presence, liveness.
+
+    package static func error(id: UnsafeRawBufferPointer, _ error: WireError, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"error\"", id, &buffer)
+        buffer.append(UInt8(ascii: ","))
+        appendFields(of: error, &buffer)
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    package static func presence(_ changes: [PresenceChange], into buffer: inout ByteBuffer) {
+        buffer.append("{\"type\":\"presence\",\"changes\":[")
+        appendChanges(changes, &buffer)
+        buffer.append("]}")
+    }
+
+    package static func pong(id: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"pong\"", id, &buffer)
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    // Pieces, also for what stands in other files.
+
+    private static func begin(_ opening: StaticString, _ id: UnsafeRawBufferPointer, _ buffer: inout ByteBuffer) {
+        buffer.append(opening)
+        guard id.count > 0 else { return }
+        buffer.append(",\"id\":")
+        buffer.append(id)
+    }
+
+    /// The fields of one subscribed or refused channel and the bracket that ends its object.
+    static func appendFields(of subscription: SubscribeResult, _ buffer: inout ByteBuffer) {
+        buffer.appendField("\"channel\":", subscription.channel)
+        switch subscription.result {
+        case .success(let position):
+            buffer.appendField(",\"offset\":", position.offset)
+            buffer.appendField(",\"position\":", position)
+            if let recovered = subscription.recovered { buffer.append(recovered ? ",\"recovered\":true" : ",\"recovered\":false") }
+            if let reason = subscription.reason { buffer.appendField(",\"reason\":", reason) }
+        case .failure(let error):
+            buffer.append(UInt8(ascii: ","))
+            appendFields(of: error, &buffer)
+        }
+        buffer.append(UInt8(ascii: "}"))
+    }
+
+    private static func appendFields(of error: WireError, _ buffer: inout ByteBuffer) {
+        buffer.appendField("\"code\":", error.code.rawValue)
+        buffer.appendField(",\"message\":", error.message)
+        buffer.append(error.mayRetry ? ",\"retry\":true" : ",\"retry\":false")
+        if let retryAfter = error.retryAfter { buffer.appendField(",\"retryAfter\":", retryAfter) }
+    }
+
+    private static func appendChanges(_ changes: [PresenceChange], _ buffer: inout ByteBuffer) {
+        var isFirst = true
+        for change in changes {
+            buffer.appendField(isFirst ? "{\"user\":" : ",{\"user\":", change.user)
+            buffer.append(",\"status\":\"")
+            buffer.append(change.status.name)
+            buffer.appendField("\",\"version\":", change.version)
+            buffer.appendField(",\"lastSeen\":", change.lastSeen)
+            buffer.append(UInt8(ascii: "}"))
+            isFirst = false
+        }
+    }
 }

@@ -1,6 +1,8 @@
 import HubBase
 
 /// Reads one client envelope in place: one pass, no copy, no allocation, no recursion.
+///
+/// Why it is our own: docs/decisions/0010-envelope-scanner.md.
 package enum EnvelopeScanner {
     package enum Outcome: Sendable {
         case request(Request)
@@ -8,8 +10,157 @@ package enum EnvelopeScanner {
         case refused(WireError, id: ByteRange)
     }
 
+    /// The longest `id` that is a string, in bytes as it's written between the quotes.
+    package static let idLengthMax = 64
+
     /// `message` must already be valid UTF-8 (the frame decoder checked it). Unknown fields are ignored, of a repeated field the first
     /// counts, an unknown `type` is `unknownType`, nesting deeper than `depthMax` is `tooDeep`, all else that isn't the envelope's
     /// shape is `malformed` with the field's name. Cost: linear in the bytes.
-    package static func scan(_ message: UnsafeRawBufferPointer, depthMax: Int) -> Outcome { fatalError("skeleton") }
+    ///
+    /// The envelope itself is level 1 of the nesting; more than 64 levels are never taken. When several things are wrong, bad JSON is
+    /// said before a bad `id`, that before a bad or unknown `type`, that before the first of the other fields.
+    package static func scan(_ message: UnsafeRawBufferPointer, depthMax: Int) -> Outcome {
+        guard message.count < Int(UInt32.max) else {
+            return .refused(WireError(.tooLarge, "the message has \(message.count) bytes"), id: .absent)
+        }
+        var draft = RequestDraft()
+        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
+        do {
+            while let (key, value) = try fields.step() {
+                guard let name = ShortText(fields.cursor.bytes(key.range), hasEscapes: key.hasEscapes),
+                    let field = RequestField(name)
+                else { continue }
+                draft.take(field, value, in: message)
+            }
+        } catch {
+            return .refused(error.error, id: draft.request.id)
+        }
+        return draft.outcome(in: message)
+    }
+}
+
+/// What a scan has found so far. A wrong field doesn't end the scan, so that an `id` behind it is still found.
+private struct RequestDraft {
+    var request = Request(type: .ping)
+    private var seen: UInt32 = 0
+    private var hasType = false
+    private var unknownType: ByteRange = .absent
+    private var isIdBad = false
+    private var isTypeBad = false
+    private var firstBad: RequestField?
+
+    @inline(__always) mutating func take(_ field: RequestField, _ value: JSONValue, in message: UnsafeRawBufferPointer) {
+        let bit: UInt32 = 1 &<< UInt32(field.rawValue)
+        guard seen & bit == 0 else { return }
+        seen |= bit
+        guard field.accepts(value.kind) else {
+            refuse(field)
+            return
+        }
+        switch field {
+        case .type: takeType(value, in: message)
+        case .id: takeId(value, in: message)
+        case .channel: request.channel = value.range
+        case .channels: request.channels = value.range
+        case .messageId: request.messageId = value.range
+        case .device: request.device = value.range
+        case .token: request.token = value.range
+        case .position: request.position = value.range
+        case .cursor: request.cursor = value.range
+        case .payload: request.payload = value.token
+        case .users: request.users = value.range
+        case .since:
+            takeNumber(.since, value, in: message)
+            request.since = value.token
+        case .before:
+            takeNumber(.before, value, in: message)
+            request.before = value.token
+        case .limit:
+            takeNumber(.limit, value, in: message)
+            request.limit = value.range
+        case .members: request.members = value.range.bytes(in: message).first == UInt8(ascii: "t")
+        case .reverse: request.reverse = value.range.bytes(in: message).first == UInt8(ascii: "t")
+        }
+        if value.hasEscapes && field != .type && field != .id && field != .payload { request.escapes = true }
+    }
+
+    private mutating func refuse(_ field: RequestField) {
+        switch field {
+        case .id: isIdBad = true
+        case .type: isTypeBad = true
+        default: if firstBad == nil { firstBad = field }
+        }
+    }
+
+    @inline(__always) private mutating func takeType(_ value: JSONValue, in message: UnsafeRawBufferPointer) {
+        if let name = ShortText(value.range.bytes(in: message), hasEscapes: value.hasEscapes), let type = RequestType(name) {
+            request.type = type
+            hasType = true
+        } else {
+            unknownType = value.range
+        }
+    }
+
+    private mutating func takeId(_ value: JSONValue, in message: UnsafeRawBufferPointer) {
+        let isGood =
+            value.kind == .string
+            ? Int(value.range.count) <= EnvelopeScanner.idLengthMax : JSONText.unsigned(value.range.bytes(in: message)) != nil
+        if isGood {
+            request.id = value.token
+        } else {
+            isIdBad = true
+        }
+    }
+
+    private mutating func takeNumber(_ field: RequestField, _ value: JSONValue, in message: UnsafeRawBufferPointer) {
+        if value.kind == .number, JSONText.unsigned(value.range.bytes(in: message)) == nil { refuse(field) }
+    }
+
+    func outcome(in message: UnsafeRawBufferPointer) -> EnvelopeScanner.Outcome {
+        if hasType && firstBad == nil && !isIdBad { return .request(request) }
+        let error: WireError
+        if isIdBad {
+            error = RequestField.id.fault
+        } else if isTypeBad {
+            error = RequestField.type.fault
+        } else if unknownType.isPresent {
+            error = WireError(.unknownType, "unknown type \"\(excerpt(unknownType.bytes(in: message)))\"")
+        } else if !hasType {
+            error = WireError(.malformed, "\"type\" is missing")
+        } else {
+            error = (firstBad ?? .payload).fault
+        }
+        return .refused(error, id: request.id)
+    }
+
+    /// At most 40 bytes of what the peer sent, whole characters.
+    private func excerpt(_ bytes: UnsafeRawBufferPointer) -> String {
+        let limit = 40
+        guard bytes.count > limit else { return String(decoding: bytes, as: UTF8.self) }
+        var length = limit
+        while length > 0, bytes[length] & 0xC0 == 0x80 { length -= 1 }
+        return String(decoding: bytes.prefix(length), as: UTF8.self) + "…"
+    }
+}
+
+extension RequestType {
+    @inline(__always) init?(_ name: ShortText) {
+        switch name {
+        case ShortText("chat"): self = .chat
+        case ShortText("typing"): self = .typing
+        case ShortText("ping"): self = .ping
+        case ShortText("read"): self = .read
+        case ShortText("event"): self = .event
+        case ShortText("subscribe"): self = .subscribe
+        case ShortText("unsubscribe"): self = .unsubscribe
+        case ShortText("connect"): self = .connect
+        case ShortText("presence"): self = .presence
+        case ShortText("watch"): self = .watch
+        case ShortText("unwatch"): self = .unwatch
+        case ShortText("members"): self = .members
+        case ShortText("history"): self = .history
+        case ShortText("leave"): self = .leave
+        default: return nil
+        }
+    }
 }

@@ -36,10 +36,14 @@ package struct WireError: Error, Sendable, Equatable {
     package var message: String
     /// Milliseconds after which a retry makes sense.
     package var retryAfter: UInt64?
+    /// Whether the same request may succeed later, unchanged: the code's answer, unless this case is known better (a request that this
+    /// version doesn't serve is `unavailable` for good).
+    package var mayRetry: Bool
 
-    package init(_ code: ErrorCode, _ message: String, retryAfter: UInt64? = nil) {
+    package init(_ code: ErrorCode, _ message: String, retryAfter: UInt64? = nil, mayRetry: Bool? = nil) {
         self.code = code
         self.message = message
         self.retryAfter = retryAfter
+        self.mayRetry = mayRetry ?? code.mayRetry
     }
 }

@@ -14,34 +14,128 @@ package struct JSONValue: Sendable {
         self.range = range
         self.hasEscapes = hasEscapes
     }
+
+    /// The whole token, of a string with its quotes.
+    var token: ByteRange {
+        kind == .string ? ByteRange(offset: Int(range.offset) - 1, count: Int(range.count) + 2) : range
+    }
 }
+
+/// Where a walk through an object or array stands.
+private enum Walk { case notStarted, inside, over }
 
 /// Walks the fields of one JSON object in place (RFC 8259). Throws `malformed` or `tooDeep`; checks the whole text, what follows the
 /// object included, by the time `next()` has returned nil.
+///
+/// The object itself is level 1 of the nesting. A walk that threw is over.
 package struct JSONFields {
+    private(set) var cursor: JSONCursor
+    private var walk = Walk.notStarted
+
     /// `outer` is the whole message that ranges are relative to; `range` the object in it.
-    package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) { fatalError("skeleton") }
+    package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+        cursor = JSONCursor(outer, range: range, depthMax: depthMax)
+    }
 
     /// The next field: its key (raw text between the quotes) and value; nil after the last one.
-    package mutating func next() throws(WireError) -> (key: JSONValue, value: JSONValue)? { fatalError("skeleton") }
+    package mutating func next() throws(WireError) -> (key: JSONValue, value: JSONValue)? {
+        do {
+            return try step()
+        } catch {
+            walk = .over
+            throw error.error
+        }
+    }
+
+    /// `next()` with the error still a plain value: no text is made for it.
+    @inline(__always) mutating func step() throws(JSONFault) -> (key: JSONValue, value: JSONValue)? {
+        switch walk {
+        case .over: return nil
+        case .notStarted:
+            cursor.skipSpace()
+            try cursor.expect(UInt8(ascii: "{"), else: .object)
+            guard cursor.depthMax >= 1 else { throw cursor.fault(.tooDeep) }
+            walk = .inside
+            cursor.skipSpace()
+            if try cursor.ends(with: UInt8(ascii: "}")) {
+                walk = .over
+                return nil
+            }
+        case .inside:
+            cursor.skipSpace()
+            if try cursor.ends(with: UInt8(ascii: "}")) {
+                walk = .over
+                return nil
+            }
+            try cursor.expect(UInt8(ascii: ","), else: .separator)
+            cursor.skipSpace()
+        }
+        let key = try cursor.key()
+        cursor.skipSpace()
+        let value = try cursor.value(at: 1)
+        return (key, value)
+    }
 }
 
-/// Walks the elements of one JSON array in place.
+/// Walks the elements of one JSON array in place; otherwise as `JSONFields`.
 package struct JSONElements {
-    package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) { fatalError("skeleton") }
-    package mutating func next() throws(WireError) -> JSONValue? { fatalError("skeleton") }
+    private var cursor: JSONCursor
+    private var walk = Walk.notStarted
+
+    package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+        cursor = JSONCursor(outer, range: range, depthMax: depthMax)
+    }
+
+    package mutating func next() throws(WireError) -> JSONValue? {
+        do {
+            return try step()
+        } catch {
+            walk = .over
+            throw error.error
+        }
+    }
+
+    private mutating func step() throws(JSONFault) -> JSONValue? {
+        switch walk {
+        case .over: return nil
+        case .notStarted:
+            cursor.skipSpace()
+            try cursor.expect(UInt8(ascii: "["), else: .array)
+            guard cursor.depthMax >= 1 else { throw cursor.fault(.tooDeep) }
+            walk = .inside
+            cursor.skipSpace()
+            if try cursor.ends(with: UInt8(ascii: "]")) {
+                walk = .over
+                return nil
+            }
+        case .inside:
+            cursor.skipSpace()
+            if try cursor.ends(with: UInt8(ascii: "]")) {
+                walk = .over
+                return nil
+            }
+            try cursor.expect(UInt8(ascii: ","), else: .separator)
+            cursor.skipSpace()
+        }
+        return try cursor.value(at: 1)
+    }
 }
 
-package enum JSONText {
-    /// Appends the string that the raw text between two quotes means. False for a lone surrogate or a bad escape. Cost: linear.
-    package static func unescape(_ raw: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) -> Bool { fatalError("skeleton") }
+extension JSONCursor {
+    /// Whether the bracket that closes everything stands here; then nothing but white space may follow it.
+    @inline(__always) fileprivate mutating func ends(with bracket: UInt8) throws(JSONFault) -> Bool {
+        guard index < end, byte(index) == bracket else { return false }
+        index &+= 1
+        skipSpace()
+        guard index == end else { throw fault(.trailing) }
+        return true
+    }
 
-    /// Appends `text` (valid UTF-8) escaped for use between quotes; without the quotes.
-    package static func escape(_ text: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) { fatalError("skeleton") }
-
-    /// The name that a JSON string holds: unescaped where needed, then validated. nil when it isn't a valid name of at most `limit` bytes.
-    package static func name(_ raw: UnsafeRawBufferPointer, hasEscapes: Bool, limit: Int) -> Name? { fatalError("skeleton") }
-
-    /// A JSON number that is an integer from 0 to 2^53 − 1, written without fraction or exponent; nil for all else.
-    package static func unsigned(_ token: UnsafeRawBufferPointer) -> UInt64? { fatalError("skeleton") }
+    /// One value of any kind and nothing after it but white space.
+    mutating func whole() throws(JSONFault) {
+        skipSpace()
+        _ = try value(at: 0)
+        skipSpace()
+        guard index == end else { throw fault(.trailing) }
+    }
 }

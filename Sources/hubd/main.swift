@@ -1,1 +1,4 @@
-print("skeleton")
+import Foundation
+import HubGateway
+
+exit(HubdProgram.run(arguments: Array(CommandLine.arguments.dropFirst()), environment: ProcessInfo.processInfo.environment))

@@ -76,7 +76,8 @@ extension NetLoop {
         let opening = dialogue.pointee.opening
         switch dialogue.pointee.handshake.judge(UnsafeRawBufferPointer(bytes), opening, limits: options.limits) {
         case .needMore: return Progress(consumed: 0, wanted: 0)
-        case .failed(_, let reason):
+        case .failed(let status, let reason):
+            if status > 0 { report(index, connection, .refused(status: status, reason)) }
             lose(index, connection, reason)
             return Progress(consumed: bytes.count, wanted: 0)
         case .open(let length, _):

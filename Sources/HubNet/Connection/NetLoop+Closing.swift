@@ -55,13 +55,13 @@ extension NetLoop {
     }
 
     /// The peer's close frame came.
-    func closedByPeer(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, code: UInt16?) {
+    func closedByPeer(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, code: UInt16?, reason: String) {
         if connection.pointee.phase == .closing {
             report(index, connection, .us(code: connection.pointee.code))
         } else {
             // The peer's code goes back (RFC 6455 §5.5.1).
             queueClose(index, connection, code: code, UnsafeRawBufferPointer(start: nil, count: 0))
-            report(index, connection, .peer(code: code))
+            report(index, connection, .peer(code: code), reason: reason)
         }
         finish(index, connection)
     }
@@ -117,12 +117,15 @@ extension NetLoop {
 
     // MARK: The report and the slot
 
+    /// The reason in the server's close frame (RFC 6455 §7.1.6), of a connection that we opened; valid in `closed`.
+    package var closeReason: String { state.pointee.closeReason }
+
     /// Notes that `closed` is to be told. It's told by `deliverEnds`: never within a handler's own call.
-    func report(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ end: ConnectionEnd) {
+    func report(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ end: ConnectionEnd, reason: String = "") {
         guard connection.pointee.flags.contains(.owesReport) else { return }
         connection.pointee.flags.remove(.owesReport)
         connection.pointee.flags.insert(.isReporting)
-        state.pointee.ends.append(LoopState.End(index: index, end: end))
+        state.pointee.ends.append(LoopState.End(index: index, end: end, reason: reason))
     }
 
     func deliverEnds() {
@@ -132,6 +135,7 @@ extension NetLoop {
             let next = state.pointee.ends[place]
             place += 1
             let connection = state.pointee.table[next.index]
+            state.pointee.closeReason = next.reason
             if let server { server.closed(ConnectionID(index: next.index, generation: connection.pointee.generation), next.end) }
             connection.pointee.flags.remove(.isReporting)
             if connection.pointee.phase == .dead { state.pointee.table.release(next.index) }

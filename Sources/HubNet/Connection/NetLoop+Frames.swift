@@ -34,8 +34,11 @@ extension NetLoop {
             case .pong(_, let consumed):
                 offset += consumed
                 guard allowControlFrame(index, connection) else { return Progress(consumed: bytes.count, wanted: 0) }
-            case .close(let code, _, _):
-                closedByPeer(index, connection, code: code)
+            case .close(let code, let reason, _):
+                // Servers don't ask clients why; what isn't wanted isn't copied.
+                let isClient = connection.pointee.flags.contains(.isClient)
+                let text = isClient ? String(decoding: reason.bytes(in: UnsafeRawBufferPointer(rest)), as: UTF8.self) : ""
+                closedByPeer(index, connection, code: code, reason: text)
                 return Progress(consumed: bytes.count, wanted: 0)
             case .failed(let code, let reason):
                 fail(index, connection, code: code, reason: reason)

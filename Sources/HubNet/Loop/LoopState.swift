@@ -10,6 +10,7 @@ struct LoopState: ~Copyable {
     struct End {
         var index: UInt32
         var end: ConnectionEnd
+        var reason: String
     }
 
     /// Shared by all connections for reading: an idle connection has no buffer.
@@ -22,6 +23,8 @@ struct LoopState: ~Copyable {
 
     var now: Instant
     var counters = NetCounters()
+    /// Of the end that is being told.
+    var closeReason = ""
     let limits: NetLimits
     let frameLimits: FrameLimits
     var table = ConnectionTable()

@@ -1,0 +1,96 @@
+// What a delivery and a publication cost in allocations and retains. Counts, not times: the result doesn't depend on the machine's mood.
+//
+//   bench-count             prints the counts, and fails when one is over its limit
+//
+// One embedded node in this process, one loop; the driver is C and allocates nothing between the two readings of the counters.
+import CCounting
+import Foundation
+import HubCore
+import HubGateway
+import HubNet
+
+let deliveriesFree = (allocations: 0.0, retains: 0.0)
+let publicationLimit = (allocations: 16.0, retains: 60.0)
+let rounds = 400
+
+func fail(_ text: String) -> Never {
+    FileHandle.standardError.write(Data("bench-count: \(text)\n".utf8))
+    exit(1)
+}
+
+var configuration = Configuration()
+configuration.listen = ["127.0.0.1:0"]
+configuration.isDevelopment = true
+configuration.loops = 1
+configuration.logLevel = .error
+// No traffic of its own while we count.
+configuration.ping = .seconds(600)
+
+let node: Node
+do {
+    node = try Node(configuration, log: Log(level: .error, format: .text))
+} catch {
+    fail("\(error)")
+}
+let port = Int32(node.addresses[0].port)
+
+func open(_ user: String) -> Int32 {
+    for _ in 0..<200 {
+        let socket = hub_drive_open(port, "/v1/ws?user=\(user)")
+        if socket >= 0 { return socket }
+        usleep(10_000)
+    }
+    fail("can't open a connection")
+}
+
+/// Allocations and retains of `rounds` publications to `subscribers`.
+func measure(subscribers: Int, channel: String) -> (allocations: Double, retains: Double) {
+    let publisher = open("publisher")
+    let sockets = (0..<subscribers).map { open("reader-\($0)") }
+    for socket in sockets {
+        guard hub_drive_send(socket, "{\"type\":\"subscribe\",\"id\":1,\"channel\":\"\(channel)\"}") == 0,
+            hub_drive_expect(socket, "\"ack\"", 1) == 0
+        else { fail("can't subscribe") }
+    }
+    let text = "{\"type\":\"chat\",\"channel\":\"\(channel)\",\"messageId\":\"m0123456789\",\"payload\":{\"text\":\"\(String(repeating: "x", count: 100))\"}}"
+    // A message id that repeats is a duplicate: without one the hub makes it.
+    let fresh = text.replacingOccurrences(of: "\"messageId\":\"m0123456789\",", with: "")
+    // Offsets of one length: from 1000 on.
+    var bytes = 0
+    for _ in 0..<1100 {
+        guard hub_drive_send(publisher, fresh) == 0 else { fail("can't publish") }
+    }
+    for socket in sockets { guard hub_drive_expect(socket, "\"offset\":1100,", 1) == 0 else { fail("publications are missing") } }
+    usleep(300_000)
+    var sink = [UInt8](repeating: 0, count: 65536)
+    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT)) > 0 {} }
+    bytes = hub_drive_measure(publisher, fresh, sockets[0])
+    guard bytes > 100 else { fail("a publication of \(bytes) bytes can't be right") }
+    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT)) > 0 {} }
+
+    let before = hub_counts_now()
+    let result = sockets.withUnsafeBufferPointer {
+        hub_drive_rounds(publisher, fresh, $0.baseAddress, Int32(sockets.count), bytes, Int32(rounds))
+    }
+    let after = hub_counts_now()
+    guard result == 0 else { fail("publications are missing") }
+    for socket in sockets + [publisher] { close(socket) }
+    return (Double(after.allocations - before.allocations), Double(after.retains - before.retains))
+}
+
+let few = measure(subscribers: 10, channel: "few")
+let many = measure(subscribers: 510, channel: "many")
+let deliveries = Double(500 * rounds)
+let delivery = (allocations: (many.allocations - few.allocations) / deliveries, retains: (many.retains - few.retains) / deliveries)
+let publication = (allocations: few.allocations / Double(rounds), retains: few.retains / Double(rounds))
+print(String(format: "each delivery:    %.4f allocations, %.4f retains (limit 0)", delivery.allocations, delivery.retains))
+print(
+    String(
+        format: "each publication: %.2f allocations (limit %.0f), %.2f retains (limit %.0f)", publication.allocations,
+        publicationLimit.allocations, publication.retains, publicationLimit.retains))
+node.stop(impatient: { true })
+// A timer or a growing table may allocate once in the while; a cost for each delivery would be a whole number.
+let isFree = delivery.allocations < deliveriesFree.allocations + 0.01 && delivery.retains < deliveriesFree.retains + 0.01
+let isSmall = publication.allocations <= publicationLimit.allocations && publication.retains <= publicationLimit.retains
+print(isFree && isSmall ? "ok" : "over the limit")
+exit(isFree && isSmall ? 0 : 1)

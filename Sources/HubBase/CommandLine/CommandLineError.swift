@@ -1,0 +1,32 @@
+/// A command line that isn't one of the program's. The shell prints `description` and ends with code 2.
+package struct CommandLineError: Error, Sendable, CustomStringConvertible {
+    package var message: String
+    /// What was probably meant.
+    package var nearest: String?
+
+    package init(_ message: String, nearest: String? = nil) {
+        self.message = message
+        self.nearest = nearest
+    }
+
+    package var description: String {
+        guard let nearest else { return message }
+        return message + "; did you mean \(nearest)?"
+    }
+
+    /// `text` between quotes, fit for a terminal: at most 80 characters, no control characters.
+    package static func quoted(_ text: String) -> String {
+        var shown = "\""
+        var count = 0
+        for scalar in text.unicodeScalars {
+            if count == 80 {
+                shown += "…"
+                break
+            }
+            let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+            shown.unicodeScalars.append(isControl ? "\u{FFFD}" : scalar)
+            count += 1
+        }
+        return shown + "\""
+    }
+}

@@ -1,0 +1,59 @@
+import HubBase
+
+extension Configuration {
+    /// Broken relations between settings, a sentence each that names them; empty when the node may start. The bounds of single settings
+    /// are the loader's.
+    package func problems() -> [String] {
+        presence.problems() + limitProblems() + keyProblems()
+    }
+
+    private func limitProblems() -> [String] {
+        var problems: [String] = []
+        func require(_ holds: Bool, _ sentence: String) {
+            if !holds { problems.append(sentence) }
+        }
+        // A publication is the message and what the hub adds to it; one that doesn't fit the queue could reach nobody.
+        let whole = limits.messageBytes.addingReportingOverflow(Self.envelopeBytesMax).partialValue
+        require(
+            limits.outboundBytes >= whole,
+            "limits.outboundBytes (\(limits.outboundBytes)) must be at least limits.messageBytes + \(Self.envelopeBytesMax) (\(whole)), or the largest message reaches nobody"
+        )
+        require(
+            limits.bodyBytes >= whole,
+            "limits.bodyBytes (\(limits.bodyBytes)) must be at least limits.messageBytes + \(Self.envelopeBytesMax) (\(whole)), or HTTP can't publish the largest message"
+        )
+        require(
+            !diagnostics.echo || diagnostics.echoBytes >= limits.messageBytes,
+            "diagnostics.echoBytes (\(diagnostics.echoBytes)) must be at least limits.messageBytes (\(limits.messageBytes))")
+        require(
+            limits.watchRequest <= limits.watch,
+            "limits.watchRequest (\(limits.watchRequest)) must be at most limits.watch (\(limits.watch))")
+        return problems
+    }
+
+    /// The most that the hub writes around a payload: names, ids and a position, each escaped at worst.
+    private static let envelopeBytesMax = 4 * 1024
+
+    private func keyProblems() -> [String] {
+        var problems: [String] = []
+        if !isDevelopment {
+            if tokenKeys.isEmpty { problems.append(Self.noKey) }
+            for (index, key) in tokenKeys.enumerated() where key.secret.bytes.count < 32 {
+                // RFC 7518 §3.2: a key of at least the size of the hash.
+                problems.append("auth.keys[\(index)] is \(key.secret.bytes.count) bytes long; HS256 needs at least 32 bytes")
+            }
+        }
+        let ids = tokenKeys.compactMap { $0.id.map { Array($0.utf8) } }
+        if Set(ids).count < ids.count { problems.append("auth.keys has two keys with the same kid") }
+        if Set(apiKeys.map { Array($0.id.utf8) }).count < apiKeys.count { problems.append("api.keys has two keys with the same id") }
+        if Set(apiKeys.map(\.digest)).count < apiKeys.count { problems.append("api.keys has the same key twice") }
+        return problems
+    }
+
+    private static let noKey = """
+        auth.keys is empty: with no key to check tokens with nobody could connect. One of these:
+          hubd --dev                                                 on this machine only, without tokens
+          hubd --config FILE                                         FILE: { auth: { keys: [{ alg: "HS256", file: "/etc/hub/secret" }] } }
+          HUB_CFG_AUTH__KEYS='[{"alg":"HS256","env":"HUB_SECRET"}]'  and the secret (32 bytes at least) in HUB_SECRET
+        """
+}

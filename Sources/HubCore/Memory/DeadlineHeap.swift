@@ -1,0 +1,41 @@
+import HubBase
+
+/// Elements by the instant they are due, earliest first: a binary heap in one array. Removing others than the first isn't offered; who
+/// wants it lets the element come due and finds that it doesn't count any more.
+struct DeadlineHeap<Element> {
+    private var entries: [(due: Instant, element: Element)] = []
+
+    var count: Int { entries.count }
+    var firstDue: Instant? { entries.first?.due }
+
+    mutating func insert(_ element: Element, due: Instant) {
+        entries.append((due, element))
+        var place = entries.count - 1
+        while place > 0 {
+            let parent = (place - 1) / 2
+            if entries[parent].due <= entries[place].due { break }
+            entries.swapAt(parent, place)
+            place = parent
+        }
+    }
+
+    /// The earliest element if it is due by `now`.
+    mutating func popFirst(dueBy now: Instant) -> (due: Instant, element: Element)? {
+        guard let first = entries.first, first.due <= now else { return nil }
+        let last = entries.removeLast()
+        if entries.isEmpty { return first }
+        entries[0] = last
+        var place = 0
+        while true {
+            var child = 2 * place + 1
+            guard child < entries.count else { break }
+            if child + 1 < entries.count && entries[child + 1].due < entries[child].due { child += 1 }
+            if entries[place].due <= entries[child].due { break }
+            entries.swapAt(place, child)
+            place = child
+        }
+        return first
+    }
+
+    mutating func removeAll() { entries = [] }
+}

@@ -1,0 +1,159 @@
+import HubBase
+import HubWire
+
+/// One channel of the embedded broker: where it stands, what it keeps, what it remembers. A class, because the channel table, the walk
+/// that evicts and queued publications all name it; it belongs to the broker's loop.
+final class MemoryChannel {
+    let name: Name
+    let options: HistoryOptions
+    /// Where it stands in the broker's list.
+    var place: Int
+
+    /// The last publication's; `.start` when there was none.
+    private(set) var position = Position.start
+    private var metaEnds = Instant.distantFuture
+    private(set) var history = Queue<PositionedPublication>()
+    private(set) var historyBytes = 0
+    private var historyEnds = Instant.distantFuture
+
+    /// Message ids within the dedup window: key to its number in `idOrder`, which is in the order of their ends.
+    private var ids: [MessageKey: UInt64] = [:]
+    private var idOrder = Queue<RememberedId>()
+    private var idNumberOfFirst: UInt64 = 0
+
+    private var reads: [Name: UInt64] = [:]
+    private var readsEnd = Instant.distantFuture
+
+    /// The node wants the channel's publications, and is at this place of it.
+    var live: Position?
+    var isWanted = false
+
+    /// Positions are remembered for this long after the last publication (redis-design §4).
+    static let metaTTL = Span.seconds(7 * 86_400)
+
+    init(name: Name, options: HistoryOptions, place: Int) {
+        self.name = name
+        self.options = options
+        self.place = place
+    }
+
+    var idCount: Int { idOrder.count }
+    var readCount: Int { reads.count }
+    /// Nothing that anybody could miss.
+    var isForgettable: Bool { !isWanted && position == .start && history.isEmpty && idOrder.isEmpty && reads.isEmpty }
+
+    /// Gives `publication` the next position and keeps what is to be kept. `epoch` is used when the channel begins anew.
+    func append(_ publication: Publication, epoch: Mark, tag: Mark, at now: Instant) -> PositionedPublication {
+        if position == .start {
+            removeHistory()
+            position.epoch = epoch
+        }
+        let previous = position.tag
+        position.offset += 1
+        position.tag = tag
+        metaEnds = now + MemoryChannel.metaTTL
+        let positioned = PositionedPublication(position: position, previous: previous, publication: publication)
+        if options.size > 0 {
+            history.append(positioned)
+            historyBytes += MemoryChannel.cost(of: publication)
+            while history.count > options.size, let oldest = history.popFirst() {
+                historyBytes -= MemoryChannel.cost(of: oldest.publication)
+            }
+            historyEnds = now + options.ttl
+        }
+        return positioned
+    }
+
+    /// What a kept publication is taken to weigh: its payload, and its fields with their array headers.
+    static func cost(of publication: Publication) -> Int { publication.payload.count + 256 }
+
+    // Message ids.
+
+    func remembered(_ key: MessageKey) -> RememberedId? {
+        guard let number = ids[key] else { return nil }
+        return idOrder[Int(number - idNumberOfFirst)]
+    }
+
+    func remember(_ key: MessageKey, digest: Int, at now: Instant) {
+        ids[key] = idNumberOfFirst + UInt64(idOrder.count)
+        idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + options.dedup))
+    }
+
+    // Read positions.
+
+    /// The offset that counts for `user` from now on, and whether that is news.
+    func moveRead(of user: Name, to offset: UInt64, at now: Instant) -> (offset: UInt64, hasMoved: Bool) {
+        let current = reads[user] ?? 0
+        guard offset > current else { return (current, false) }
+        reads[user] = offset
+        readsEnd = now + MemoryChannel.metaTTL
+        return (offset, true)
+    }
+
+    func hasRead(_ user: Name) -> Bool { reads[user] != nil }
+
+    // Ends.
+
+    /// Drops what ran out. Message ids: a few for each call, as each call that adds one makes room for more than one.
+    func expire(at now: Instant, idsMax: Int) {
+        if now >= historyEnds { removeHistory() }
+        if now >= metaEnds {
+            position = .start
+            metaEnds = .distantFuture
+            removeHistory()
+        }
+        if now >= readsEnd {
+            reads = [:]
+            readsEnd = .distantFuture
+        }
+        var left = idsMax
+        while left > 0, let first = idOrder.first, first.ends <= now {
+            // The same id may have been used again since, under a later number.
+            if ids[first.key] == idNumberOfFirst { ids[first.key] = nil }
+            _ = idOrder.popFirst()
+            idNumberOfFirst += 1
+            left -= 1
+        }
+    }
+
+    private func removeHistory() {
+        history.removeAll()
+        historyBytes = 0
+        historyEnds = .distantFuture
+    }
+
+    // Faults.
+
+    func loseData() {
+        position = .start
+        metaEnds = .distantFuture
+        removeHistory()
+        ids = [:]
+        idNumberOfFirst += UInt64(idOrder.count)
+        idOrder.removeAll()
+        reads = [:]
+    }
+
+    func rollBack(_ count: Int) {
+        for _ in 0..<count {
+            guard let last = history.popLast() else { return }
+            historyBytes -= MemoryChannel.cost(of: last.publication)
+            position.offset -= 1
+            position.tag = last.previous
+        }
+    }
+}
+
+/// Whose id for what: nobody can suppress another user's publication by guessing its id.
+struct MessageKey: Hashable {
+    var sender: Name
+    var messageId: Name
+}
+
+struct RememberedId {
+    var key: MessageKey
+    /// Of class and payload: the same id with another content is a conflict, not a retry.
+    var digest: Int
+    var position: Position
+    var ends: Instant
+}

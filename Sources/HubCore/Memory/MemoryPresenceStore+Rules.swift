@@ -1,0 +1,135 @@
+import HubBase
+import HubWire
+
+// What the scripts *apply*, *find* and *expire* decide (redis-design §2, Scripts).
+extension MemoryPresenceStore {
+    /// The version of the user after the operation.
+    func apply(_ operation: PresenceOperation, partition: Int, events: inout [PresenceChange], at now: Instant) -> UInt64 {
+        switch operation.kind {
+        case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
+        case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
+        case .down(let grace): down(operation, grace: grace, partition: partition, events: &events, at: now)
+        }
+    }
+
+    private func up(
+        _ operation: PresenceOperation, _ state: ConnectionState, isRestore: Bool, partition: Int, events: inout [PresenceChange],
+        at now: Instant
+    ) -> UInt64 {
+        let known = user(operation.user, at: now)
+        let user = known ?? makeUser(operation.user)
+        user.set(
+            MemoryUser.Connection(
+                connection: operation.connection, node: operation.node, device: operation.device, state: state, since: operation.since,
+                leaseEnds: now + timers.lease))
+        user.ends = now + timers.userTTL
+        user.grace = nil
+        let aggregate = user.aggregate
+        if known == nil {
+            // A record that was lost is no transition; and of one who is invisible from the start there is nothing to tell.
+            let isSilent = isRestore || aggregate == .offline
+            become(aggregate, user, floor: operation.versionFloor, seen: aggregate == .offline ? nil : now, at: now)
+            if !isSilent { events.append(user.change) }
+        } else if aggregate != user.status {
+            become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
+            events.append(user.change)
+        }
+        schedule(user, partition: partition)
+        return user.version
+    }
+
+    private func down(
+        _ operation: PresenceOperation, grace: Span, partition: Int, events: inout [PresenceChange], at now: Instant
+    ) -> UInt64 {
+        guard let user = user(operation.user, at: now) else { return 0 }
+        guard user.remove(operation.connection) else { return user.version }
+        if user.connections.isEmpty {
+            if user.status == .offline {
+                user.ends = now + timers.tombstoneTTL
+                return user.version
+            }
+            // A clean leave is told at once, but not while other connections of the user may still have to register again.
+            let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
+            if grace > .zero || isHeld {
+                user.grace = (began: now, ends: now + grace)
+                schedule(user, partition: partition)
+                return user.version
+            }
+            user.ends = now + timers.tombstoneTTL
+        }
+        let aggregate = user.aggregate
+        if aggregate != user.status {
+            become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
+            events.append(user.change)
+        }
+        return user.version
+    }
+
+    /// How many users went offline.
+    func sweep(_ partition: Int, at now: Instant) -> Int {
+        if let last = partitions[partition].lastSweep {
+            let pause = now.since(last)
+            if now >= last && pause < timers.sweepInterval { return 0 }
+            // Everybody was blind: the leases may have run out because nobody could refresh them.
+            if now < last || pause > timers.gapMax { partitions[partition].holdUntil = now + timers.hold }
+        } else {
+            partitions[partition].warmUntil = now + timers.hold
+        }
+        partitions[partition].lastSweep = now
+        guard now >= partitions[partition].holdUntil else { return 0 }
+
+        var offline = 0
+        var events: [PresenceChange] = []
+        while let (due, user) = partitions[partition].deadlines.popFirst(dueBy: now) {
+            // An entry that was overtaken by an earlier one, or of a record that is gone.
+            guard user.queuedDue == due else { continue }
+            user.queuedDue = .distantFuture
+            if settle(user, events: &events, at: now) { offline += 1 }
+            schedule(user, partition: partition)
+            if events.count == 100 {
+                feed(events, partition: partition)
+                events = []
+            }
+        }
+        feed(events, partition: partition)
+        return offline
+    }
+
+    /// Ends what is due of one user; true when the user went offline by it.
+    private func settle(_ user: MemoryUser, events: inout [PresenceChange], at now: Instant) -> Bool {
+        var seen = now
+        if let ended = user.removeExpired(at: now) {
+            // Last proven alive when the lease was last renewed.
+            seen = Instant(nanoseconds: ended.nanoseconds - min(ended.nanoseconds, timers.lease.nanoseconds))
+        } else if let grace = user.grace, grace.ends <= now {
+            seen = grace.began
+        } else {
+            return false
+        }
+        guard !user.connections.isEmpty else {
+            user.grace = nil
+            user.ends = now + timers.tombstoneTTL
+            guard user.status != .offline else { return false }
+            become(.offline, user, floor: 0, seen: seen, at: now)
+            events.append(user.change)
+            return true
+        }
+        if user.aggregate != user.status {
+            become(user.aggregate, user, floor: 0, seen: now, at: now)
+            events.append(user.change)
+        }
+        return false
+    }
+
+    private func become(_ status: PresenceStatus, _ user: MemoryUser, floor: UInt64, seen: Instant?, at now: Instant) {
+        user.become(status, at: seen.map { milliseconds(at: $0) } ?? 0, microseconds: microseconds(at: now), floor: floor)
+    }
+
+    /// Sees to it that the user is looked at when its next lease or its grace ends, not later.
+    private func schedule(_ user: MemoryUser, partition: Int) {
+        let due = user.nextDue
+        guard due < user.queuedDue else { return }
+        user.queuedDue = due
+        partitions[partition].deadlines.insert(user, due: due)
+    }
+}

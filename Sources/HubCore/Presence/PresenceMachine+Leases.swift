@@ -1,0 +1,157 @@
+import HubBase
+import HubWire
+
+// Time: heartbeats, sweeps, announcements, idleness; and whether the store is there.
+extension PresenceMachine {
+    /// At least every 100 ms; more often costs little.
+    package mutating func tick(at now: Instant) {
+        endRequests(at: now)
+        endCooling(at: now)
+        // What follows looks at every partition: not more than a hundred times a second.
+        guard now.since(scannedAt) >= .milliseconds(10) else { return }
+        scannedAt = now
+        findIdle(at: now)
+        guard isUp else { return }
+        for partition in partitions.indices {
+            if partitions[partition].nextHeartbeat <= now { heartbeat(partition, at: now) }
+            if partitions[partition].nextSweep <= now { sweep(partition, at: now) }
+        }
+        if announceAt <= now {
+            announceAt = now + PresenceMachine.announceEvery
+            actions.append(.announce(connections: UInt64(connectionCount), tag: open(.announce, at: now)))
+        }
+        findUnread(at: now)
+    }
+
+    private mutating func heartbeat(_ partition: Int, at now: Instant) {
+        if partitions[partition].isHurried {
+            partitions[partition].isHurried = false
+            partitions[partition].nextHeartbeat = now + timers.heartbeat.scaled(by: Double(partition + 1) / Double(Partition.count))
+        } else {
+            partitions[partition].nextHeartbeat =
+                now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
+        }
+        let places = partitions[partition].leases
+        var start = 0
+        while start < places.count {
+            let end = min(start + PresenceLimits.leases, places.count)
+            let leases = places[start..<end].map { place in
+                Lease(user: users[Int(connections[Int(place)].user)].name, connection: connections[Int(place)].connection)
+            }
+            let tag = open(.refresh(partition: partition, leases: leases), at: now)
+            actions.append(.refresh(leases, partition: partition, tag: tag))
+            start = end
+        }
+    }
+
+    package mutating func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), case .refresh(let partition, let leases)? = requests.removeValue(forKey: tag.low) else { return }
+        guard case .success(let missing) = result else {
+            // Sooner than the next heartbeat, but not at once: two may fail before a lease ends.
+            partitions[partition].nextHeartbeat = min(partitions[partition].nextHeartbeat, now + timers.heartbeat.scaled(by: 1.0 / 6))
+            return
+        }
+        for index in missing where leases.indices.contains(index) {
+            guard let place = connections.place(of: leases[index].connection), connections[place].phase == .open else { continue }
+            // What has an operation on its way is written by that; what isn't stored yet never had a lease to lose.
+            guard case .holds = connections[place].stored, connections[place].errand == .none else { continue }
+            connections[place].proof = .missing
+            actions.append(.probe(connection: connections[place].connection))
+        }
+    }
+
+    mutating func addLease(_ place: Int) {
+        guard connections[place].leasePlace < 0 else { return }
+        let partition = partition(of: place)
+        connections[place].leasePlace = Int32(partitions[partition].leases.count)
+        partitions[partition].leases.append(Int32(place))
+    }
+
+    mutating func removeLease(_ place: Int) {
+        let leasePlace = Int(connections[place].leasePlace)
+        guard leasePlace >= 0 else { return }
+        connections[place].leasePlace = -1
+        let partition = partition(of: place)
+        let last = partitions[partition].leases.removeLast()
+        if leasePlace < partitions[partition].leases.count {
+            partitions[partition].leases[leasePlace] = last
+            connections[Int(last)].leasePlace = Int32(leasePlace)
+        }
+    }
+
+    // MARK: Sweeps and nodes
+
+    /// Every node sweeps every partition; the more nodes, the rarer each.
+    private mutating func sweep(_ partition: Int, at now: Instant) {
+        let pace = timers.sweepInterval.scaled(by: Double(max(2, nodes.count)))
+        partitions[partition].nextSweep = now + chance.span(in: pace.scaled(by: 0.5)..<pace.scaled(by: 1.5))
+        guard !partitions[partition].isSweeping else { return }
+        partitions[partition].isSweeping = true
+        actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))
+    }
+
+    package mutating func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag, at now: Instant) {
+        guard owns(tag), case .sweep(let partition)? = requests.removeValue(forKey: tag.low) else { return }
+        partitions[partition].isSweeping = false
+    }
+
+    package mutating func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), case .announce? = requests.removeValue(forKey: tag.low), case .success(let entries) = result else { return }
+        nodes = entries
+    }
+
+    // MARK: Idleness
+
+    private mutating func findIdle(at now: Instant) {
+        for _ in 0..<idleWalk.steps(over: connections.capacity, at: now) {
+            let place = idleWalk.next(of: connections.capacity)
+            guard connections.isUsed(place), connections[place].phase == .open, !connections[place].isIdle,
+                now.since(connections[place].lastActivity) >= timers.awayAfter
+            else { continue }
+            connections[place].isIdle = true
+            queue(place)
+        }
+    }
+
+    // MARK: The store's health
+
+    package mutating func storeHealth(_ health: BackendHealth, at now: Instant) {
+        switch health {
+        case .up where !isUp:
+            isUp = true
+            announceAt = now
+            // Leases may be about to end: renew all soon, spread so that the store isn't hit at once.
+            for partition in partitions.indices {
+                partitions[partition].nextHeartbeat = now + chance.span(in: .zero..<timers.refreshJitter)
+                partitions[partition].isHurried = true
+                partitions[partition].nextSweep = now + chance.span(in: .zero..<timers.sweepInterval.scaled(by: 2))
+                // The feeds may have said what we didn't hear.
+                partitions[partition].hasGap = true
+            }
+            watches.hasGap = true
+        case .down where isUp:
+            isUp = false
+            softenLeaves()
+            for place in waiters.keys.sorted() { refuseWaiters(of: place, PresenceMachine.frozen) }
+            answerStale()
+        default: break
+        }
+    }
+
+    /// A store that never answers is taken to have refused; should the answer come after all, it is not heard.
+    private mutating func endRequests(at now: Instant) {
+        let error = WireError(.unavailable, "the presence store gave no answer", retryAfter: 2_000)
+        while let next = requestEnds.first, next.at <= now || requests[next.id] == nil {
+            _ = requestEnds.popFirst()
+            let tag = RequestTag(high: tagSpace, low: next.id)
+            switch requests[next.id] {
+            case nil: break
+            case .apply: applied(.failure(error), tag: tag, at: now)
+            case .refresh: refreshed(.failure(error), tag: tag, at: now)
+            case .sweep(let partition): swept(.failure(error), partition: partition, tag: tag, at: now)
+            case .read: read(.failure(error), tag: tag, at: now)
+            case .announce: nodes(.failure(error), tag: tag, at: now)
+            }
+        }
+    }
+}

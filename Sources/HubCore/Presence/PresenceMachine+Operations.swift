@@ -1,0 +1,178 @@
+import HubBase
+import HubWire
+
+// How connections' states reach the store.
+extension PresenceMachine {
+    /// Puts a connection in line if it needs an operation and may have one now. A close doesn't wait for the pace.
+    mutating func queue(_ place: Int) {
+        let connection = connections[place]
+        guard connection.errand == .none, connection.needsOperation, !connection.isCooling || connection.phase != .open else { return }
+        connections[place].errand = .queued
+        let partition = partition(of: place)
+        partitions[partition].ready.append(Int32(place))
+        activate(partition)
+    }
+
+    private mutating func activate(_ partition: Int) {
+        guard !partitions[partition].isActive, !partitions[partition].isInFlight, !partitions[partition].ready.isEmpty else { return }
+        partitions[partition].isActive = true
+        active.append(partition)
+    }
+
+    /// One call for each partition that has something queued and nothing in flight.
+    mutating func sendOperations(at now: Instant) {
+        let partitions = active
+        active.removeAll(keepingCapacity: true)
+        for partition in partitions { send(partition, at: now) }
+    }
+
+    private mutating func send(_ partition: Int, at now: Instant) {
+        partitions[partition].isActive = false
+        let ready = partitions[partition].ready
+        var operations: [PresenceOperation] = []
+        var places: [Int32] = []
+        var taken = 0
+        for place in ready {
+            if operations.count == PresenceLimits.operations { break }
+            taken += 1
+            guard let operation = makeOperation(Int(place), at: now) else { continue }
+            operations.append(operation)
+            places.append(place)
+        }
+        partitions[partition].ready.removeFirst(taken)
+        if operations.isEmpty { return activate(partition) }
+        partitions[partition].isInFlight = true
+        let tag = open(.apply(partition: partition, places: places), at: now)
+        actions.append(.apply(operations, partition: partition, tag: tag))
+    }
+
+    /// nil when the connection came back to what the store holds before its turn.
+    private mutating func makeOperation(_ place: Int, at now: Instant) -> PresenceOperation? {
+        let connection = connections[place]
+        let user = users[Int(connection.user)]
+        guard connection.needsOperation else {
+            connections[place].errand = .none
+            answerWaiters(of: place, all: true, version: user.floor)
+            return nil
+        }
+        let kind: PresenceOperation.Kind
+        switch connection.phase {
+        case .leaving: kind = .down(grace: .zero)
+        case .lost: kind = .down(grace: timers.grace)
+        case .open:
+            // A restoring writes no event for a lost record, so it may carry only what was known before.
+            let isRestore = connection.proof == .given && connection.stored == .holds(connection.state)
+            kind = isRestore ? .restore(connection.state) : .up(connection.state)
+        }
+        connections[place].errand = connection.phase == .open ? .up(connection.state) : .down
+        connections[place].isCooling = true
+        cooling.append((place: Int32(place), generation: connection.generation, until: now + PresenceMachine.pace))
+        if connection.phase == .open, waiters[place] != nil {
+            for index in waiters[place]!.indices { waiters[place]![index].isCarried = true }
+        }
+        return PresenceOperation(
+            kind: kind, user: user.name, connection: connection.connection, node: node, device: connection.device,
+            since: connection.since, versionFloor: user.floor)
+    }
+
+    package mutating func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), case .apply(let partition, let places)? = requests.removeValue(forKey: tag.low) else { return }
+        partitions[partition].isInFlight = false
+        switch result {
+        case .success(let versions) where versions.count == places.count:
+            for (place, version) in zip(places, versions) { stored(Int(place), version: version) }
+        case .success(let versions):
+            let error = WireError(.internal, "\(versions.count) answers to \(places.count) presence operations")
+            for place in places { failed(Int(place), error) }
+        case .failure(let error):
+            for place in places { failed(Int(place), error) }
+        }
+        activate(partition)
+    }
+
+    private mutating func stored(_ place: Int, version: UInt64) {
+        let user = Int(connections[place].user)
+        users[user].floor = max(users[user].floor, version)
+        let errand = connections[place].errand
+        connections[place].errand = .none
+        switch errand {
+        case .down: forget(place)
+        case .up(let state):
+            connections[place].stored = .holds(state)
+            connections[place].proof = .fine
+            if connections[place].phase == .open { addLease(place) }
+            answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
+            queue(place)
+        case .none, .queued: preconditionFailure("an answer for a connection without an operation: \(errand)")
+        }
+    }
+
+    /// Whether it took effect isn't known; the current state goes out again after the pace.
+    private mutating func failed(_ place: Int, _ error: WireError) {
+        connections[place].errand = .none
+        connections[place].stored = .unknown
+        // Who left cleanly then may be back elsewhere by now.
+        if connections[place].phase == .leaving { connections[place].phase = .lost }
+        refuseWaiters(of: place, error, onlyCarried: true)
+        // A refused close waits for the pace too.
+        if !connections[place].isCooling { queue(place) }
+    }
+
+    /// Connections whose pace allows the next operation.
+    mutating func endCooling(at now: Instant) {
+        while let next = cooling.first, next.until <= now {
+            _ = cooling.popFirst()
+            let place = Int(next.place)
+            guard connections.isUsed(place, generation: next.generation) else { continue }
+            connections[place].isCooling = false
+            queue(place)
+        }
+    }
+
+    /// The connection is done with.
+    mutating func forget(_ place: Int) {
+        removeLease(place)
+        waiters[place] = nil
+        let user = Int(connections[place].user)
+        connections.remove(place)
+        users[user].connections -= 1
+        users.removeIfUnused(user)
+    }
+
+    /// What waits in line when the store goes away may no longer count as a clean leave when it is back.
+    mutating func softenLeaves() {
+        for partition in partitions.indices {
+            for place in partitions[partition].ready where connections[Int(place)].phase == .leaving {
+                connections[Int(place)].phase = .lost
+            }
+        }
+    }
+
+    // MARK: Who waits
+
+    mutating func answerWaiters(of place: Int, all: Bool, version: UInt64) {
+        guard let waiting = waiters.removeValue(forKey: place) else { return }
+        var left: [Waiter] = []
+        for waiter in waiting {
+            if all || waiter.isCarried {
+                actions.append(.presenceAck(tag: waiter.tag, .success(version)))
+            } else {
+                left.append(waiter)
+            }
+        }
+        if !left.isEmpty { waiters[place] = left }
+    }
+
+    mutating func refuseWaiters(of place: Int, _ error: WireError, onlyCarried: Bool = false) {
+        guard let waiting = waiters.removeValue(forKey: place) else { return }
+        var left: [Waiter] = []
+        for waiter in waiting {
+            if waiter.isCarried || !onlyCarried {
+                actions.append(.presenceAck(tag: waiter.tag, .failure(error)))
+            } else {
+                left.append(waiter)
+            }
+        }
+        if !left.isEmpty { waiters[place] = left }
+    }
+}

@@ -1,0 +1,160 @@
+import HubBase
+import HubWire
+
+// What this node's clients watch: a copy of the watched users' states, kept current by the partitions' feeds.
+extension PresenceMachine {
+    /// Asked again for the same loop and user, it only answers again.
+    package mutating func watch(_ names: [Name], loop: Int, tag: RequestTag, at now: Instant) {
+        precondition(loop >= 0 && loop < PresenceMachine.loopsMax, "loop \(loop)")
+        var batches: [UInt64] = []
+        for name in names {
+            let place = users.insert(name)
+            users[place].watchers |= 1 << UInt64(loop)
+            guard users[place].knowledge == .none, isUp else { continue }
+            if users[place].batch == 0 { readAgain(place) }
+            if !batches.contains(users[place].batch) { batches.append(users[place].batch) }
+        }
+        let watch = PendingWatch(tag: tag, users: names, batches: batches.count)
+        if batches.isEmpty { answer(watch) } else { watches.wait(watch, for: batches) }
+    }
+
+    package mutating func unwatch(_ names: [Name], loop: Int) {
+        precondition(loop >= 0 && loop < PresenceMachine.loopsMax, "loop \(loop)")
+        for name in names {
+            guard let place = users.place(of: name) else { continue }
+            users[place].watchers &= ~(1 << UInt64(loop))
+            if !users[place].isWatched {
+                // Nobody follows the feed for it any more.
+                users[place].knowledge = .none
+                users[place].isAnswered = false
+            }
+            users.removeIfUnused(place)
+        }
+    }
+
+    private mutating func answer(_ watch: PendingWatch) {
+        let changes = watch.users.map { name in
+            guard let place = users.place(of: name), users[place].isWatched else {
+                return PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
+            }
+            users[place].isAnswered = true
+            return users[place].change
+        }
+        actions.append(.watchAnswer(tag: watch.tag, changes: changes, isStale: watch.isStale || !isUp))
+    }
+
+    /// The store is away: who waits gets what is known. What isn't will be read when it is back.
+    mutating func answerStale() {
+        for watch in watches.giveUp() { answer(watch) }
+    }
+
+    // MARK: The feeds
+
+    package mutating func changed(_ changes: [PresenceChange], partition: Int, gap: Bool, at now: Instant) {
+        if gap && partitions.indices.contains(partition) {
+            partitions[partition].hasGap = true
+            watches.hasGap = true
+        }
+        var news: [PresenceChange] = []
+        for change in changes {
+            guard let place = users.place(of: change.user) else { continue }
+            learn(change, of: place, news: &news)
+        }
+        if !news.isEmpty { actions.append(.changed(news)) }
+    }
+
+    /// Takes what is newer, and adds it to `news` when watchers here must hear of it.
+    private mutating func learn(_ change: PresenceChange, of place: Int, news: inout [PresenceChange]) {
+        users[place].floor = max(users[place].floor, change.version)
+        guard users[place].isWatched, change.version > users[place].version else { return }
+        users[place].status = change.status
+        users[place].version = change.version
+        users[place].lastSeen = change.lastSeen
+        users[place].knowledge = .current
+        if users[place].isAnswered { news.append(users[place].change) }
+    }
+
+    // MARK: Reading
+
+    /// Puts the user in line to be read, unless it waits there already.
+    mutating func readAgain(_ place: Int) { users[place].batch = watches.append(users[place].name) }
+
+    /// Users whose state has to be asked for by now.
+    mutating func findUnread(at now: Instant) {
+        while let next = watches.retries.first, next.at <= now {
+            _ = watches.retries.popFirst()
+            if let place = users.place(of: next.user), users[place].isWatched, users[place].batch == 0 { readAgain(place) }
+        }
+        while let next = watches.suspects.first, next.at <= now {
+            _ = watches.suspects.popFirst()
+            guard let place = users.place(of: next.user), users[place].isWatched, users[place].knowledge == .suspect else { continue }
+            // Cleared and suspected anew since: that has its own entry.
+            guard users[place].suspectedAt + timers.hold <= now else { continue }
+            users[place].knowledge = .suspectDue
+            readAgain(place)
+        }
+        for _ in 0..<auditWalk.steps(over: users.capacity, at: now) {
+            let place = auditWalk.next(of: users.capacity)
+            if users.isUsed(place), users[place].isWatched, users[place].batch == 0 { readAgain(place) }
+        }
+    }
+
+    mutating func sendReads(at now: Instant) {
+        if watches.hasGap { readGaps() }
+        while let batch = watches.next() {
+            actions.append(.read(batch.users, tag: open(.read(batch), at: now)))
+        }
+    }
+
+    /// One walk over the users for all gaps together. A read under way may be older than the gap, so it doesn't count.
+    private mutating func readGaps() {
+        watches.hasGap = false
+        for place in 0..<users.capacity where users.isUsed(place) && users[place].isWatched {
+            if partitions[Int(users[place].partition)].hasGap && !watches.isFilling(users[place].batch) { readAgain(place) }
+        }
+        for partition in partitions.indices { partitions[partition].hasGap = false }
+    }
+
+    package mutating func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), case .read(let batch)? = requests.removeValue(forKey: tag.low) else { return }
+        var snapshot: PresenceSnapshot?
+        if case .success(let value) = result, value.changes.count == batch.users.count { snapshot = value }
+        var news: [PresenceChange] = []
+        for (index, name) in batch.users.enumerated() {
+            guard let place = users.place(of: name) else { continue }
+            if users[place].batch == batch.number { users[place].batch = 0 }
+            guard users[place].isWatched else { continue }
+            guard let snapshot else {
+                watches.retries.append((user: name, at: now + PresenceMachine.pace))
+                continue
+            }
+            take(snapshot.changes[index], isWarming: snapshot.isWarming, of: place, news: &news, at: now)
+        }
+        if !news.isEmpty { actions.append(.changed(news)) }
+        for watch in watches.finish(batch, failed: snapshot == nil) { answer(watch) }
+    }
+
+    /// A missing record isn't yet an offline user: it may be lost, and its node about to write it again. Only when it is still missing a
+    /// hold later, and the store isn't filling again, the watchers are told; nobody else can, as the record that would have ended is gone.
+    private mutating func take(
+        _ change: PresenceChange, isWarming: Bool, of place: Int, news: inout [PresenceChange], at now: Instant
+    ) {
+        let isMissing = change.version == 0
+        let contradicts = isMissing && users[place].version > 0 && users[place].status != .offline
+        guard contradicts || (isMissing && isWarming) else {
+            users[place].knowledge = .current
+            learn(change, of: place, news: &news)
+            return
+        }
+        if contradicts, users[place].knowledge == .suspectDue, !isWarming, users[place].connections == 0 {
+            var offline = users[place].change
+            offline.status = .offline
+            offline.version &+= 1
+            learn(offline, of: place, news: &news)
+        } else if users[place].knowledge != .suspect {
+            users[place].knowledge = .suspect
+            users[place].suspectedAt = now
+            watches.suspects.append((user: users[place].name, at: now + timers.hold))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import HubBase
+import HubWire
+
+/// The presence of one node's connections, and what its clients watch. A machine: inputs in, actions out (`takeActions`), no clock.
+///
+/// The shell calls inputs as they happen, `tick` at least every 100 ms, and `takeActions` once at the end of each turn: operations of one
+/// turn leave in one call for each partition.
+///
+/// - *Level-triggered*: what should be in the store is kept, not what was done. A connection whose stored state differs, or isn't known,
+///   gets an operation with its current state, again every `pace`, until the store says yes. Nothing old is ever replayed.
+/// - *One call in flight for each partition*, so that operations on a user keep their order.
+/// - *Leases* are renewed for every connection that the gateway hasn't reported closed. That is as good as proof of life: the gateway's
+///   ping and pong deadline closes a silent socket long before its lease would matter. Only what the store reports missing has to prove
+///   itself first (`probe`, `proved`), as it may belong to a process that was frozen meanwhile.
+/// - *Without the store* presence is frozen: nothing is invented, answers are marked stale.
+package struct PresenceMachine: ~Copyable {
+    let timers: PresenceTimers
+    let node: Name
+    let tagSpace: UInt64
+    var chance: Chance
+
+    var connections = PresenceConnections()
+    var users = PresenceUsers()
+    var partitions: [PartitionState]
+    /// Partitions with queued operations and no call in flight.
+    var active: [Int] = []
+    /// When operations that went out stop holding back the next one of their connection, in order.
+    var cooling = Queue<(place: Int32, generation: UInt32, until: Instant)>()
+    /// Who waits for which connection's state to be stored.
+    var waiters: [Int: [Waiter]] = [:]
+
+    var requests: [UInt64: Request] = [:]
+    /// When requests are given up, in order.
+    var requestEnds = Queue<(id: UInt64, at: Instant)>()
+    var lastRequest: UInt64 = 0
+
+    var watches = WatchQueue()
+    var isUp = false
+    var actions: [PresenceAction] = []
+
+    /// All nodes that lived at the last announcement.
+    package internal(set) var nodes: [NodeEntry] = []
+    /// Connections that are open.
+    package internal(set) var connectionCount = 0
+
+    var scannedAt: Instant
+    var announceAt: Instant
+    var idleWalk: Patrol
+    var auditWalk: Patrol
+
+    /// State changes of one connection reach the store at most this often, and what failed is tried again after it.
+    package static let pace = Span.seconds(2)
+    /// A store that doesn't answer within this is taken to have refused.
+    package static let answerWithin = Span.seconds(20)
+    package static let announceEvery = Span.seconds(10)
+    /// All watched users are read again within this, whatever the feeds said.
+    package static let audit = Span.seconds(300)
+    /// Requests of one connection that may wait for its state to be stored.
+    package static let waitersMax = 16
+    /// Loops that can watch.
+    package static let loopsMax = 64
+
+    struct PartitionState {
+        var leases: [Int32] = []
+        var ready: [Int32] = []
+        var isInFlight = false
+        var isActive = false
+        var isSweeping = false
+        var hasGap = false
+        /// The next heartbeat is out of turn, after the store came back; then the partition goes to its own place in the period.
+        var isHurried = false
+        var nextHeartbeat: Instant
+        var nextSweep: Instant
+    }
+
+    struct Waiter {
+        var tag: RequestTag
+        /// The operation that is under way carries what it asked for.
+        var isCarried = false
+    }
+
+    enum Request {
+        case apply(partition: Int, places: [Int32])
+        case refresh(partition: Int, leases: [Lease])
+        case sweep(partition: Int)
+        case read(ReadBatch)
+        case announce
+    }
+
+    /// - Parameters:
+    ///   - node: this node's incarnation, as it stands in users' records.
+    ///   - tagSpace: the `high` word of every tag that the machine makes; the shell keeps other requests' tags out of it.
+    package init(timers: PresenceTimers, node: Name, tagSpace: UInt64, chance: Chance, at now: Instant) {
+        self.timers = timers
+        self.node = node
+        self.tagSpace = tagSpace
+        self.chance = chance
+        partitions = Array(repeating: PartitionState(nextHeartbeat: now, nextSweep: now), count: Partition.count)
+        scannedAt = now
+        announceAt = now
+        // Away comes at most a sixteenth late, and never more than 5 s.
+        idleWalk = Patrol(period: min(.seconds(5), timers.awayAfter.scaled(by: 1.0 / 16)), stepsMax: 100_000, at: now)
+        auditWalk = Patrol(period: PresenceMachine.audit, stepsMax: 1_000, at: now)
+    }
+
+    /// Whether an answer of the store is for this machine.
+    package func owns(_ tag: RequestTag) -> Bool { tag.high == tagSpace }
+    /// The store can't be reached: presence is frozen, answers are marked.
+    package var isStale: Bool { !isUp }
+
+    /// Everything to be done since the last call, in order.
+    package mutating func takeActions(at now: Instant) -> [PresenceAction] {
+        if isUp {
+            sendOperations(at: now)
+            sendReads(at: now)
+        }
+        guard !actions.isEmpty else { return [] }
+        let taken = actions
+        actions = []
+        return taken
+    }
+
+    // MARK: Connections
+
+    /// Told again of one that it knows, it does nothing.
+    package mutating func connected(connection: Name, user: Name, device: Name, since: UInt64, at now: Instant) {
+        guard connections.place(of: connection) == nil else { return }
+        let userPlace = users.insert(user)
+        users[userPlace].connections += 1
+        connectionCount += 1
+        queue(connections.insert(connection: connection, device: device, since: since, user: userPlace, at: now))
+    }
+
+    /// `clean`: the client said goodbye, so the user is offline at once if this was the last. Not so while the store is away: the user may
+    /// be back on another node that can't say so yet either.
+    package mutating func closed(connection: Name, clean: Bool, at now: Instant) {
+        guard let place = connections.place(of: connection), connections[place].phase == .open else { return }
+        connectionCount -= 1
+        connections[place].phase = clean && isUp ? .leaving : .lost
+        removeLease(place)
+        refuseWaiters(of: place, WireError(.unavailable, "the connection closed before its status was stored"))
+        if connections[place].stored == .never && connections[place].errand == .queued {
+            // Never seen by anybody.
+            let partition = partition(of: place)
+            partitions[partition].ready.removeAll { Int($0) == place }
+            forget(place)
+        } else {
+            queue(place)
+        }
+    }
+
+    /// The client sets its status. Answered by `presenceAck` when the store holds it, or with a refusal.
+    package mutating func requested(connection: Name, status: Payload.Status, tag: RequestTag, at now: Instant) {
+        guard let place = connections.place(of: connection), connections[place].phase == .open else {
+            let error = WireError(.unavailable, "the connection is closing")
+            return actions.append(.presenceAck(tag: tag, .failure(error)))
+        }
+        guard isUp else { return actions.append(.presenceAck(tag: tag, .failure(PresenceMachine.frozen))) }
+        guard waiters[place, default: []].count < PresenceMachine.waitersMax else {
+            let error = WireError(
+                .rateLimited, "too many status changes of this connection are waiting",
+                retryAfter: PresenceMachine.pace.milliseconds)
+            return actions.append(.presenceAck(tag: tag, .failure(error)))
+        }
+        connections[place].asked = status
+        connections[place].isIdle = false
+        connections[place].lastActivity = now
+        waiters[place, default: []].append(Waiter(tag: tag))
+        if !connections[place].needsOperation && connections[place].errand == .none {
+            answerWaiters(of: place, all: true, version: users[Int(connections[place].user)].floor)
+        } else {
+            queue(place)
+        }
+    }
+
+    /// The client did something. Cheap: one lookup, the time is stored.
+    package mutating func activity(connection: Name, at now: Instant) {
+        guard let place = connections.place(of: connection), connections[place].phase == .open else { return }
+        connections[place].lastActivity = now
+        if connections[place].isIdle {
+            connections[place].isIdle = false
+            queue(place)
+        }
+    }
+
+    /// The peer of a probed connection showed that it lives.
+    package mutating func proved(connection: Name, at now: Instant) {
+        guard let place = connections.place(of: connection), connections[place].proof == .missing else { return }
+        connections[place].proof = .given
+        queue(place)
+    }
+
+    static let frozen = WireError(.unavailable, "presence is frozen while its store can't be reached", retryAfter: 2_000)
+
+    // MARK: Requests to the store
+
+    /// Notes a request and gives it a tag.
+    mutating func open(_ request: Request, at now: Instant) -> RequestTag {
+        lastRequest += 1
+        requests[lastRequest] = request
+        requestEnds.append((id: lastRequest, at: now + PresenceMachine.answerWithin))
+        return RequestTag(high: tagSpace, low: lastRequest)
+    }
+
+    func partition(of place: Int) -> Int { Int(users[Int(connections[place].user)].partition) }
+}

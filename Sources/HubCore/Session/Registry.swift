@@ -1,0 +1,195 @@
+import HubBase
+
+/// Who wants what on one loop: names (channels, or watched users) to the connections that want them, and back.
+///
+/// A fan-out walks one dense array of connection indexes. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
+/// Adding and removing cost O(subscriptions of that connection); everything else O(1). Slots are dense and reused, so that a caller can
+/// keep more about a name in an array of its own.
+package struct Registry {
+    private struct Entry {
+        var name = Name.empty
+        var hash: UInt64 = 0
+        var members: [UInt32] = []
+        var isUsed = false
+    }
+
+    /// One line of a connection's own list: the slot, and where the connection stands in the slot's members.
+    private struct Membership {
+        var slot: UInt32
+        var place: UInt32
+    }
+
+    private var entries: [Entry] = []
+    private var free: [UInt32] = []
+    private var memberships: [[Membership]] = []
+    /// Open addressing with linear probing over `slot + 1`; 0 is empty. Its size is a power of two, at most half full.
+    private var table: [UInt32]
+    private var mask: Int
+    private let seed: UInt64
+    package private(set) var count = 0
+
+    /// `seed` is secret chance: names are chosen by clients, and a known hash would let them fill one probe chain.
+    package init(seed: UInt64) {
+        self.seed = seed
+        table = [UInt32](repeating: 0, count: 64)
+        mask = 63
+    }
+
+    // MARK: Names
+
+    package func slot(of name: UnsafeRawBufferPointer) -> Int? {
+        let hash = hash(of: name)
+        var place = Int(truncatingIfNeeded: hash) & mask
+        while table[place] != 0 {
+            let slot = Int(table[place]) - 1
+            if entries[slot].hash == hash && equal(entries[slot].name.bytes, name) { return slot }
+            place = (place + 1) & mask
+        }
+        return nil
+    }
+
+    package func slot(of name: Name) -> Int? { name.bytes.withUnsafeBytes { self.slot(of: $0) } }
+
+    package func name(at slot: Int) -> Name { entries[slot].name }
+
+    package func isUsed(_ slot: Int) -> Bool { slot < entries.count && entries[slot].isUsed }
+
+    /// The slot of `name`, made when there's none. It stays until `removeIfEmpty`.
+    package mutating func insert(_ name: Name) -> (slot: Int, isNew: Bool) {
+        if let slot = slot(of: name) { return (slot, false) }
+        if (count + 1) * 2 > table.count { grow() }
+        let hash = name.bytes.withUnsafeBytes { self.hash(of: $0) }
+        let slot: Int
+        if let reused = free.popLast() {
+            slot = Int(reused)
+        } else {
+            slot = entries.count
+            entries.append(Entry())
+        }
+        entries[slot].name = name
+        entries[slot].hash = hash
+        entries[slot].isUsed = true
+        place(slot, hash: hash)
+        count += 1
+        return (slot, true)
+    }
+
+    /// Frees the slot when nobody is left on it. True when it's gone.
+    @discardableResult
+    package mutating func removeIfEmpty(_ slot: Int) -> Bool {
+        guard entries[slot].isUsed, entries[slot].members.isEmpty else { return false }
+        unplace(slot)
+        entries[slot] = Entry()
+        free.append(UInt32(slot))
+        count -= 1
+        return true
+    }
+
+    // MARK: Connections
+
+    package func memberCount(of slot: Int) -> Int { entries[slot].members.count }
+
+    /// The connections on `slot`, for a fan-out; valid inside `body`.
+    package func withMembers<Result>(of slot: Int, _ body: (UnsafeBufferPointer<UInt32>) -> Result) -> Result {
+        entries[slot].members.withUnsafeBufferPointer(body)
+    }
+
+    package func contains(_ connection: UInt32, on slot: Int) -> Bool {
+        membership(of: connection, on: slot) != nil
+    }
+
+    /// How many names the connection is on.
+    package func count(of connection: UInt32) -> Int {
+        Int(connection) < memberships.count ? memberships[Int(connection)].count : 0
+    }
+
+    /// False when it was on it already.
+    @discardableResult
+    package mutating func add(_ connection: UInt32, to slot: Int) -> Bool {
+        while memberships.count <= Int(connection) { memberships.append([]) }
+        guard membership(of: connection, on: slot) == nil else { return false }
+        memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(entries[slot].members.count)))
+        entries[slot].members.append(connection)
+        return true
+    }
+
+    /// False when it wasn't on it. The slot stays, even when it's empty now.
+    @discardableResult
+    package mutating func remove(_ connection: UInt32, from slot: Int) -> Bool {
+        guard let index = membership(of: connection, on: slot) else { return false }
+        let membership = memberships[Int(connection)].remove(at: index)
+        vacate(membership)
+        return true
+    }
+
+    /// Takes the connection off everything; answers the slots that it was on.
+    package mutating func removeAll(_ connection: UInt32) -> [Int] {
+        guard Int(connection) < memberships.count else { return [] }
+        let left = memberships[Int(connection)]
+        memberships[Int(connection)] = []
+        for membership in left { vacate(membership) }
+        return left.map { Int($0.slot) }
+    }
+
+    package func slots(of connection: UInt32) -> [Int] {
+        Int(connection) < memberships.count ? memberships[Int(connection)].map { Int($0.slot) } : []
+    }
+
+    // MARK: Inside
+
+    private func membership(of connection: UInt32, on slot: Int) -> Int? {
+        guard Int(connection) < memberships.count else { return nil }
+        return memberships[Int(connection)].firstIndex { $0.slot == UInt32(slot) }
+    }
+
+    /// Closes the gap that a membership leaves in its slot: the last member moves there, and its own list is told.
+    private mutating func vacate(_ membership: Membership) {
+        let slot = Int(membership.slot)
+        let moved = entries[slot].members.removeLast()
+        if Int(membership.place) < entries[slot].members.count {
+            entries[slot].members[Int(membership.place)] = moved
+            for index in memberships[Int(moved)].indices where memberships[Int(moved)][index].slot == membership.slot {
+                memberships[Int(moved)][index].place = membership.place
+            }
+        }
+    }
+
+    private func hash(of name: UnsafeRawBufferPointer) -> UInt64 {
+        let hash = FNV1a.hash(name, seed: seed)
+        return hash ^ (hash >> 29)
+    }
+
+    private func equal(_ name: [UInt8], _ other: UnsafeRawBufferPointer) -> Bool {
+        name.count == other.count && name.withUnsafeBytes { $0.elementsEqual(other) }
+    }
+
+    private mutating func place(_ slot: Int, hash: UInt64) {
+        var place = Int(truncatingIfNeeded: hash) & mask
+        while table[place] != 0 { place = (place + 1) & mask }
+        table[place] = UInt32(slot) + 1
+    }
+
+    /// Takes a slot out of the table and closes the probe chain behind it (no tombstones, so churn never slows look-ups).
+    private mutating func unplace(_ slot: Int) {
+        var hole = Int(truncatingIfNeeded: entries[slot].hash) & mask
+        while Int(table[hole]) != slot + 1 { hole = (hole + 1) & mask }
+        table[hole] = 0
+        var next = (hole + 1) & mask
+        while table[next] != 0 {
+            let home = Int(truncatingIfNeeded: entries[Int(table[next]) - 1].hash) & mask
+            // The entry may move into the hole unless its home lies between the hole and itself.
+            if (next - home) & mask >= (next - hole) & mask {
+                table[hole] = table[next]
+                table[next] = 0
+                hole = next
+            }
+            next = (next + 1) & mask
+        }
+    }
+
+    private mutating func grow() {
+        table = [UInt32](repeating: 0, count: table.count * 2)
+        mask = table.count - 1
+        for slot in entries.indices where entries[slot].isUsed { place(slot, hash: entries[slot].hash) }
+    }
+}

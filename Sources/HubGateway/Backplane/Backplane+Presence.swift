@@ -1,0 +1,61 @@
+import HubBase
+import HubCore
+import HubWire
+
+extension Backplane: PresenceStoreDelegate {
+    /// Does what the presence machine asks, until it asks for nothing more.
+    func carryOutPresence() {
+        for action in machine.takeActions(at: now) {
+            switch action {
+            case .apply(let operations, let partition, let tag): store.apply(operations, partition: partition, tag: tag, at: now)
+            case .refresh(let leases, let partition, let tag): store.refresh(leases, partition: partition, tag: tag, at: now)
+            case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
+            case .read(let users, let tag): store.read(users, tag: tag, at: now)
+            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
+            case .probe(let connection):
+                guard let serial = node.serial(of: connection) else { continue }
+                post(.probe(id: serial.id.packed, connection: connection), to: UInt64(serial.loop))
+            case .watchAnswer(let tag, let changes, let isStale):
+                post(.watched(changes, isStale: isStale, tag: tag.low), to: tag.high)
+            case .changed(let changes):
+                numbers.presenceChanges += UInt64(changes.count)
+                postToAll(.presence(changes))
+            case .presenceAck(let tag, let result): post(.statusSet(result, tag: tag.low), to: tag.high)
+            }
+        }
+    }
+
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { machine.applied(result, tag: tag, at: now) }
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { machine.refreshed(result, tag: tag, at: now) }
+
+    func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) {
+        if case .success(let count) = result { numbers.swept += UInt64(count) }
+        machine.swept(result, partition: partition, tag: tag, at: now)
+    }
+
+    func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag) {
+        if machine.owns(tag) {
+            machine.read(result, tag: tag, at: now)
+        } else {
+            post(.presenceRead(result, isStale: machine.isStale, tag: tag.low), to: tag.high)
+        }
+    }
+
+    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {
+        post(.inspected(result, isStale: machine.isStale, tag: tag.low), to: tag.high)
+    }
+
+    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) {
+        if machine.owns(tag) {
+            machine.nodes(result, tag: tag, at: now)
+        } else {
+            post(.nodes(result, tag: tag.low), to: tag.high)
+        }
+    }
+
+    func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
+        machine.changed(changes, partition: partition, gap: gap, at: now)
+    }
+
+    func storeHealth(_ health: BackendHealth) { machine.storeHealth(health, at: now) }
+}

@@ -1,0 +1,162 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// Joins the node's loops to the broker and the presence store: takes what loops ask, hands out what channels carry, keeps presence.
+///
+/// Lives on one loop: with Redis on a loop of its own, embedded on the first gateway loop (a publication then goes all its way in one
+/// turn). It holds no decision of its own beyond who gets what: those are the broker's, the store's and the presence machine's.
+final class Backplane {
+    let node: NodeIdentity
+    let state: NodeState
+    let log: Log
+    let broker: any Broker
+    let store: any PresenceStore
+    var machine: PresenceMachine
+    /// The turn's time; the delegates' calls have none of their own.
+    var now: Instant
+
+    let mailbox: Mailbox<BackplaneMessage>
+    var mail: [BackplaneMessage] = []
+    private let loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)]
+    private var outgoing: [[LoopMessage]]
+
+    /// Which loops carry a channel: a bit each.
+    private var carriers: [Name: UInt64] = [:]
+
+    var numbers = BackplaneNumbers()
+    var health = HealthMachine()
+    private var tickedAt = Instant(nanoseconds: 0)
+    /// Loops that sit on the same thread as we do need no wake.
+    private let ownLoop: Int?
+
+    /// The `high` word of tags: loops use their number, the machine and we our own.
+    static let machineTags: UInt64 = 1 << 32
+    static let probeTag = RequestTag(high: 1 << 33, low: 1)
+    static let loopsMax = 64
+
+    init(
+        node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
+        chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
+        at now: Instant
+    ) {
+        self.node = node
+        self.state = state
+        self.log = log
+        self.broker = broker
+        self.store = store
+        self.mailbox = mailbox
+        self.loops = loops
+        self.ownLoop = ownLoop
+        self.now = now
+        outgoing = [[LoopMessage]](repeating: [], count: loops.count)
+        machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
+        broker.delegate = self
+        store.delegate = self
+    }
+
+    func start(at now: Instant) {
+        self.now = now
+        broker.start(at: now)
+        store.start(at: now)
+    }
+
+    /// Takes mail, lets broker, store and machine do what is due, and posts what loops are to get.
+    func turn(at now: Instant) {
+        self.now = now
+        mailbox.take(into: &mail)
+        for message in mail { receive(message) }
+        mail.removeAll(keepingCapacity: true)
+        if now.since(tickedAt) >= .milliseconds(20) {
+            tickedAt = now
+            machine.tick(at: now)
+            watchHealth()
+            state.report(numbers)
+        }
+        carryOutPresence()
+        broker.advance(at: now)
+        store.advance(at: now)
+        carryOutPresence()
+        flush()
+    }
+
+    func stop(at now: Instant) {
+        self.now = now
+        broker.stop(at: now)
+        store.stop(at: now)
+    }
+
+    // MARK: From loops
+
+    private func receive(_ message: BackplaneMessage) {
+        switch message {
+        case .publish(let publication, let channel, let tag): broker.publish(publication, to: channel, tag: tag, at: now)
+        case .broadcast(let publication, let channel):
+            if case .down = health.broker {
+                // Cut off from the others, typing still reaches those who are here.
+                numbers.localOnly += 1
+                received(publication, channel: channel)
+            } else {
+                broker.broadcast(publication, to: channel, at: now)
+            }
+        case .markRead(let publication, let offset, let channel, let tag):
+            broker.markRead(publication, offset: offset, in: channel, tag: tag, at: now)
+        case .subscribe(let channel, let loop, let tag):
+            carriers[channel, default: 0] |= 1 << UInt64(loop)
+            broker.subscribe(channel, tag: tag, at: now)
+        case .unsubscribe(let channel, let loop): drop(channel, loop: loop)
+        case .connected(let user, let device, let connection, let since):
+            machine.connected(connection: connection, user: user, device: device, since: since, at: now)
+        case .closed(let connection, let clean): machine.closed(connection: connection, clean: clean, at: now)
+        case .activity(let connection): machine.activity(connection: connection, at: now)
+        case .proved(let connection): machine.proved(connection: connection, at: now)
+        case .status(let status, let connection, let tag):
+            machine.requested(connection: connection, status: status, tag: tag, at: now)
+        case .watch(let users, let loop, let tag): machine.watch(users, loop: loop, tag: tag, at: now)
+        case .unwatch(let users, let loop): machine.unwatch(users, loop: loop)
+        case .readPresence(let users, let tag): store.read(users, tag: tag, at: now)
+        case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
+        case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
+        }
+    }
+
+    private func drop(_ channel: Name, loop: Int) {
+        guard let carrying = carriers[channel] else { return }
+        let left = carrying & ~(1 << UInt64(loop))
+        if left == 0 {
+            carriers[channel] = nil
+            broker.unsubscribe(channel, at: now)
+        } else {
+            carriers[channel] = left
+        }
+    }
+
+    // MARK: To loops
+
+    func post(_ message: LoopMessage, to loop: UInt64) {
+        guard loop < UInt64(outgoing.count) else { return }
+        outgoing[Int(loop)].append(message)
+    }
+
+    func postToAll(_ message: LoopMessage) {
+        for loop in outgoing.indices { outgoing[loop].append(message) }
+    }
+
+    func postToCarriers(of channel: Name, _ message: @autoclosure () -> LoopMessage) {
+        guard var carrying = carriers[channel] else { return }
+        let message = message()
+        while carrying != 0 {
+            outgoing[carrying.trailingZeroBitCount].append(message)
+            carrying &= carrying - 1
+        }
+    }
+
+    private func flush() {
+        for loop in outgoing.indices where !outgoing[loop].isEmpty {
+            loops[loop].mailbox.post(contentsOf: outgoing[loop])
+            outgoing[loop].removeAll(keepingCapacity: true)
+            if loop != ownLoop { loops[loop].waker.wake() }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import HubBase
+import HubCore
+
+/// Whether the data path is proven: a probe through the publish path every two seconds, and none may be older than five (protocol: HTTP,
+/// `/readyz`). A link that says it's down needs no waiting. A machine: no clock, no I/O.
+package struct HealthMachine {
+    package init() {}
+
+    package static let interval = Span.seconds(2)
+    /// A probe is given up after this, so that losing the path shows within five seconds of the last good probe.
+    package static let patience = Span.milliseconds(2_800)
+
+    package private(set) var broker: BackendHealth = .down("not connected yet")
+    private var sentAt: Instant?
+    private var returnedAt: Instant?
+    private var failure: String?
+    private var told: BackendHealth?
+
+    package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
+        broker = health
+        failure = nil
+        returnedAt = nil
+        sentAt = nil
+    }
+
+    /// True when a probe should leave now; it counts as sent.
+    package mutating func probeIsDue(at now: Instant) -> Bool {
+        guard broker == .up else { return false }
+        if let sentAt, now.since(sentAt) < HealthMachine.interval { return false }
+        sentAt = now
+        return true
+    }
+
+    package mutating func probeReturned(at now: Instant) {
+        returnedAt = now
+        failure = nil
+    }
+
+    package mutating func probeFailed(_ reason: String) { failure = reason }
+
+    private func current(at now: Instant) -> BackendHealth? {
+        if case .down = broker { return broker }
+        if let failure { return .down(failure) }
+        guard let returnedAt else {
+            // Nothing is proven yet; before the first probe is late there's nothing to say either.
+            guard let sentAt, now.since(sentAt) > HealthMachine.patience else { return nil }
+            return .down("a probe through the publish path hasn't come back")
+        }
+        return now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience
+            ? .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms") : .up
+    }
+
+    /// The new state, when it isn't the one told last.
+    package mutating func takeChange(at now: Instant) -> BackendHealth? {
+        guard let current = current(at: now) else { return nil }
+        switch (told, current) {
+        case (.up?, .up), (.down?, .down): return nil
+        default:
+            told = current
+            return current
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import HubCore
+
+/// What `--check` prints: every value that differs from its default, with the place it comes from.
+enum ConfigurationReport {
+    static func text(_ loaded: LoadedConfiguration) -> String {
+        let configuration = loaded.configuration
+        let defaults = Configuration()
+        var rows: [(path: String, value: String, place: String)] = []
+        if configuration.isDevelopment { rows.append(("development mode", "on", "--dev")) }
+        for setting in SettingTable.all {
+            for name in setting.isOfNamespace ? configuration.namespaces.keys.sorted() : [""] {
+                let path = SettingTable.shown(setting.path, namespace: name)
+                let value = setting.read(name, configuration)
+                let place = loaded.origins[path]
+                // A namespace of its own is shown where it was set; what it has from every namespace stands there.
+                guard place != nil || (!setting.isOfNamespace && !value.isSame(as: setting.read(name, defaults))) else { continue }
+                if case .absent = value { continue }
+                rows.append((path, value.shown, place?.description ?? derivedPlace(path, loaded)))
+            }
+        }
+        guard !rows.isEmpty else { return "Everything is at its default.\n" }
+        let width = rows.map(\.path.count).max() ?? 0
+        return "Set, and where:\n"
+            + rows.map { "  \($0.path)\(String(repeating: " ", count: width - $0.path.count))  \($0.value)  (\($0.place))\n" }.joined()
+    }
+
+    /// For a value that another setting brought along.
+    private static func derivedPlace(_ path: String, _ loaded: LoadedConfiguration) -> String {
+        switch path {
+        case "redis.password":
+            let origin = loaded.origins["redis.passwordFile"] ?? loaded.origins["redis.url"]
+            return origin?.description ?? "unknown"
+        default: return "--dev"
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import HubBase
+import HubCore
+
+/// `auth.keys` and `api.keys`: lists of objects, with secrets from files and variables.
+enum KeySettings {
+    static let keysMax = 16
+    static let scopes = ["read", "publish", "admin"]
+
+    static func tokenKeys(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Configuration
+        .TokenKey]
+    {
+        var keys: [Configuration.TokenKey] = []
+        for (index, fields) in try objects(value, fields: ["kid", "alg", "secret", "file", "env"]).enumerated() {
+            do throws(SettingKind.Problem) {
+                let algorithm = try fields.text("alg") ?? "HS256"
+                guard algorithm == "HS256" else {
+                    throw .init(place: ".alg", message: "must be \"HS256\", the one algorithm of this version, not \(shownText(algorithm))")
+                }
+                let id = try fields.text("kid")
+                let secret = try Self.secret(fields, direct: "secret", &sources)
+                keys.append(.init(id: id, algorithm: algorithm, secret: secret))
+            } catch { throw error.within(index) }
+        }
+        return keys
+    }
+
+    static func apiKeys(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Configuration.APIKey] {
+        var keys: [Configuration.APIKey] = []
+        for (index, fields) in try objects(value, fields: ["id", "digest", "file", "env", "scopes"]).enumerated() {
+            do throws(SettingKind.Problem) {
+                guard let id = try fields.text("id") else { throw .init(message: "lacks its id") }
+                let digest: [UInt8]
+                if fields.members["digest"] != nil, fields.members["file"] == nil, fields.members["env"] == nil {
+                    digest = try Self.digest(fields.text("digest") ?? "")
+                } else {
+                    let secret = try Self.secret(fields, direct: "digest", &sources)
+                    if secret.bytes.count < 16 {
+                        sources.warnings.append("the API key \(shownText(id)) is shorter than 16 bytes: easy to guess")
+                    }
+                    digest = Digest.sha256(secret.bytes)
+                }
+                keys.append(.init(id: id, digest: digest, scopes: try scopes(fields)))
+            } catch { throw error.within(index) }
+        }
+        return keys
+    }
+
+    /// One of `direct`, `file` and `env`.
+    private static func secret(_ fields: Fields, direct: String, _ sources: inout SecretSources) throws(SettingKind.Problem) -> Secret {
+        let ways = [direct, "file", "env"].filter { fields.members[$0] != nil }
+        guard ways.count == 1, let way = ways.first, let text = try fields.text(way) else {
+            throw .init(message: "needs exactly one of \(direct), file and env")
+        }
+        do throws(SettingKind.Problem) {
+            switch way {
+            case "file": return try sources.secret(file: text)
+            case "env": return try sources.secret(variable: text)
+            default: return Secret(Array(text.utf8))
+            }
+        } catch { throw .init(place: "." + way, message: error.message) }
+    }
+
+    /// A SHA-256 in hexadecimal digits, as `sha256sum` prints it.
+    private static func digest(_ text: String) throws(SettingKind.Problem) -> [UInt8] {
+        let digits = text.utf8.map { byte -> UInt8? in
+            switch byte {
+            case 0x30...0x39: byte - 0x30
+            case 0x61...0x66: byte - 0x61 + 10
+            case 0x41...0x46: byte - 0x41 + 10
+            default: nil
+            }
+        }
+        guard digits.count == 64, !digits.contains(nil) else {
+            throw .init(place: ".digest", message: "must be a SHA-256: 64 hexadecimal digits")
+        }
+        return stride(from: 0, to: 64, by: 2).map { (digits[$0] ?? 0) << 4 | (digits[$0 + 1] ?? 0) }
+    }
+
+    private static func scopes(_ fields: Fields) throws(SettingKind.Problem) -> [String] {
+        let expected = "must be a list of some of \(scopes.map { "\"\($0)\"" }.joined(separator: ", "))"
+        guard let value = fields.members["scopes"] else {
+            throw .init(message: "lacks its scopes: \(expected.dropFirst("must be ".count))")
+        }
+        guard case .list(let elements) = value, !elements.isEmpty else {
+            throw .init(place: ".scopes", message: "\(expected), not \(value.shown)")
+        }
+        var chosen: [String] = []
+        for element in elements {
+            guard case .text(let scope) = element, scopes.contains(scope) else {
+                throw .init(place: ".scopes", message: "\(expected), not \(element.shown)")
+            }
+            if !chosen.contains(scope) { chosen.append(scope) }
+        }
+        return chosen
+    }
+
+    private static func objects(_ value: ConfigurationValue, fields known: [String]) throws(SettingKind.Problem) -> [Fields] {
+        guard case .list(let elements) = value else { throw .init(message: "must be a list of objects, not \(value.shown)") }
+        guard elements.count <= keysMax else { throw .init(message: "has \(elements.count) keys, of at most \(keysMax)") }
+        var objects: [Fields] = []
+        for (index, element) in elements.enumerated() {
+            guard case .object(let members) = element else {
+                throw .init(place: "[\(index)]", message: "must be an object, not \(element.shown)")
+            }
+            for member in members where !known.contains(member.key) {
+                let nearest =
+                    Nearest.to(member.key, in: known).map { "; did you mean \($0)?" } ?? ": one of \(known.joined(separator: ", "))"
+                throw .init(place: "[\(index)]", message: "has the unknown key \(shownText(member.key))\(nearest)")
+            }
+            objects.append(Fields(members: Dictionary(members.map { ($0.key, $0.value) }, uniquingKeysWith: { first, _ in first })))
+        }
+        return objects
+    }
+
+    private struct Fields {
+        var members: [String: ConfigurationValue]
+
+        /// A text that isn't empty; nil when it's absent. What was given isn't shown: it may be a secret.
+        func text(_ key: String) throws(SettingKind.Problem) -> String? {
+            guard let value = members[key] else { return nil }
+            guard case .text(let text) = value else { throw .init(place: "." + key, message: "must be a text between quotes") }
+            guard !text.isEmpty else { throw .init(place: "." + key, message: "is empty") }
+            return text
+        }
+    }
+}
+
+extension SettingKind.Problem {
+    fileprivate func within(_ index: Int) -> SettingKind.Problem { .init(place: "[\(index)]" + place, message: message) }
+}

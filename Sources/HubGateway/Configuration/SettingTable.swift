@@ -1,0 +1,171 @@
+import HubBase
+import HubCore
+
+/// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
+enum SettingTable {
+    static let all: [Setting] = node + redis + access + presence + limits + deadlines + namespaces + diagnostics
+
+    private static let node: [Setting] = [
+        .list(
+            "listen", \.listen, live: false, "Addresses to listen on, \"HOST:PORT\" each; port 0 picks one.", check: ListenAddress.problem),
+        .optionalText("node", \.node, "This node's name for people; by default the host's name.") {
+            Name(validating: $0, limit: 64) == nil ? "a name of 1 to 64 bytes without control characters" : nil
+        },
+        .integer("loops", \.loops, 0...256, "Gateway loops, a thread each; 0: one a core."),
+        .optionalInteger("pin", \.pin, 0...1023, "First core to pin the loops to; by default they aren't pinned."),
+        .duration("ping", \.ping, .milliseconds(100) ... .seconds(600), "Silence after which the server pings a connection."),
+    ]
+
+    private static let redis: [Setting] = [
+        Setting(
+            "redis.url", .privateText(RedisURL.problem), isLive: false,
+            "\"redis://HOST:PORT/DB\"; without it the node stands alone, on the embedded broker."
+        ) {
+            $1.redis.url.map { .text($0) } ?? .absent
+        } write: { value, _, configuration in
+            guard case .text(let text) = value else { preconditionFailure("a text's kind gave \(value)") }
+            // The password goes where no report or log finds it.
+            let (url, password) = RedisURL.split(text)
+            configuration.redis.url = url
+            if let password { configuration.redis.password = Secret(Array(password.utf8)) }
+        },
+        .text("redis.prefix", \.redis.prefix, "First part of every key, so that hubs can share a Redis.") {
+            let isPlain = $0.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "{") && $0 != UInt8(ascii: "}") }
+            return isPlain && (1...64).contains($0.utf8.count) ? nil : "1 to 64 visible ASCII characters without braces"
+        },
+        redisPassword("redis.password", .secret, "Password of the Redis. Better from a file or the environment."),
+        redisPassword("redis.passwordFile", .secretFile, "File that holds the password of the Redis."),
+    ]
+
+    private static func redisPassword(_ path: String, _ kind: SettingKind, _ help: String) -> Setting {
+        Setting(path, kind, isLive: false, help) { _, configuration in
+            // One value behind two settings: it's shown once.
+            path == "redis.password" ? configuration.redis.password.map { .secret($0) } ?? .absent : .absent
+        } write: { value, _, configuration in
+            guard case .secret(let secret) = value else { preconditionFailure("a secret's kind gave \(value)") }
+            configuration.redis.password = secret
+        }
+    }
+
+    private static let access: [Setting] = [
+        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each.")
+        {
+            .tokenKeys($1.tokenKeys)
+        } write: { value, _, configuration in
+            guard case .tokenKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
+            configuration.tokenKeys = keys
+        },
+        .list(
+            "auth.origins", \.origins, live: true, "Origins whose pages may connect, \"https://app.example.com\" each; empty: any.",
+            check: OriginText.problem),
+        Setting(
+            "api.keys", .apiKeys, isLive: true,
+            "Keys of the HTTP API: id, digest or file or env, and scopes (\"read\", \"publish\", \"admin\"), each."
+        ) {
+            .apiKeys($1.apiKeys)
+        } write: { value, _, configuration in
+            guard case .apiKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
+            configuration.apiKeys = keys
+        },
+    ]
+
+    private static let presence: [Setting] = [
+        .duration(
+            "presence.heartbeat", \.presence.heartbeat, .milliseconds(100) ... .seconds(600), "How often a connection's lease is renewed."),
+        .duration(
+            "presence.lease", \.presence.lease, .milliseconds(250) ... .seconds(3600), "How long a lease holds; at least 2.5 heartbeats."),
+        .duration(
+            "presence.userTTL", \.presence.userTTL, .seconds(1) ... .seconds(7 * 86_400),
+            "Life of a user's record that nobody renews; more than lease, hold and heartbeat together."),
+        .duration(
+            "presence.grace", \.presence.grace, .zero ... .seconds(60), "Time to come back after an unclean end before the user is offline."
+        ),
+        .duration(
+            "presence.sweepInterval", \.presence.sweepInterval, .milliseconds(10) ... .seconds(60), "Pace of the sweeps for lapsed leases."),
+        .duration(
+            "presence.gapMax", \.presence.gapMax, .milliseconds(100) ... .seconds(600),
+            "Longest pause between sweeps that isn't taken for an outage; less than lease less 1.1 heartbeats."),
+        .duration(
+            "presence.hold", \.presence.hold, .milliseconds(100) ... .seconds(3600),
+            "After an outage, how long nobody is declared offline; at least 1.1 heartbeats and the refresh jitter."),
+        .duration(
+            "presence.awayAfter", \.presence.awayAfter, .milliseconds(100) ... .seconds(86_400),
+            "Time without activity after which a connection is away."),
+        .duration(
+            "presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
+    ]
+
+    private static let limits: [Setting] = [
+        .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, live: true, "One message from a client."),
+        .size(
+            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024, live: true,
+            "What may wait to be sent on one connection."),
+        .integer(
+            "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
+        .integer("limits.messageBurst", \.limits.messageBurst, 1...10_000_000, live: true, "Messages of one connection at once."),
+        .integer("limits.connections", \.limits.connections, 1...10_000_000, live: true, "Connections of this node."),
+        .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
+        .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
+        .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),
+        .integer("limits.depth", \.limits.depth, 4...128, live: true, "Nesting of a message's JSON."),
+        .size("limits.messageIdBytes", \.limits.messageIdBytes, 16...255, live: true, "A sender's message id."),
+        .size("limits.deviceBytes", \.limits.deviceBytes, 1...255, live: true, "A client's name for itself."),
+        .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, live: true, "Head of an HTTP request."),
+        .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, live: true, "Body of an HTTP request."),
+    ]
+
+    private static let deadlines: [Setting] = [
+        .duration("deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), "From accept until a request's head is whole."),
+        .duration(
+            "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
+            "From the handshake until the connection is authenticated."),
+        .duration("deadlines.close", \.deadlines.close, .milliseconds(100) ... .seconds(300), "For the closing handshake."),
+        .duration("deadlines.pong", \.deadlines.pong, .milliseconds(100) ... .seconds(300), "For the answer to a ping."),
+        .duration(
+            "deadlines.shutdown", \.deadlines.shutdown, .milliseconds(100) ... .seconds(3600),
+            "From SIGTERM until the process ends, whatever is still open."),
+    ]
+
+    static let namespacePrefix = "namespaces.NAME."
+    private static let namespaces: [Setting] = [
+        .namespaceInteger("namespaces.NAME.history.size", \.size, 0...100_000, "Publications kept for each channel; 0: none."),
+        .namespaceDuration("namespaces.NAME.history.ttl", \.ttl, .milliseconds(100) ... .seconds(365 * 86_400), "How long they are kept."),
+        .namespaceDuration(
+            "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
+            "How long a message id is remembered, so that a retry isn't published twice."),
+    ]
+
+    private static let diagnostics: [Setting] = [
+        .boolean("diagnostics.echo", \.diagnostics.echo, "Serves /v1/echo, which sends back what it gets; on in development mode."),
+        .size("diagnostics.echoBytes", \.diagnostics.echoBytes, 1024...256 * 1024 * 1024, "Largest message of the echo endpoint."),
+        Setting(
+            "log.level", .choice(["debug", "info", "warning", "error"]), isLive: true,
+            "Least weight that is logged: debug, info, warning, error."
+        ) {
+            .text("\($1.logLevel)")
+        } write: { value, _, configuration in
+            let levels: [String: Configuration.LogLevel] = ["debug": .debug, "info": .info, "warning": .warning, "error": .error]
+            guard case .text(let text) = value, let level = levels[text] else { preconditionFailure("the kind of log.level gave \(value)") }
+            configuration.logLevel = level
+        },
+        Setting(
+            "log.format", .choice(["automatic", "text", "json"]), isLive: false,
+            "Text, JSON, or automatic: text on a terminal, JSON elsewhere."
+        ) {
+            .text("\($1.logFormat)")
+        } write: { value, _, configuration in
+            let formats: [String: Configuration.LogFormat] = ["automatic": .automatic, "text": .text, "json": .json]
+            guard case .text(let text) = value, let format = formats[text] else {
+                preconditionFailure("the kind of log.format gave \(value)")
+            }
+            configuration.logFormat = format
+        },
+    ]
+
+    /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
+    /// stands for all that is below it too.
+    static let unsupported = [
+        "tls", "hooks", "proxy", "drain", "deflate", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
+        "namespaces.NAME.presence", "namespaces.NAME.members",
+    ]
+}

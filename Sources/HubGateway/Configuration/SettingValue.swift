@@ -1,0 +1,49 @@
+import HubBase
+import HubCore
+
+/// A value of a setting after its kind has judged it.
+enum SettingValue: Sendable {
+    case absent
+    case boolean(Bool)
+    case integer(Int)
+    case size(Int)
+    case duration(Span)
+    case text(String)
+    case list([String])
+    case secret(Secret)
+    case tokenKeys([Configuration.TokenKey])
+    case apiKeys([Configuration.APIKey])
+
+    /// As `--check` and a reload show it. Never a secret; keys by their ids.
+    var shown: String {
+        switch self {
+        case .absent: "none"
+        case .boolean(let flag): "\(flag)"
+        case .integer(let number): "\(number)"
+        case .size(let count): QuantityText.text(byteCount: count)
+        case .duration(let span): QuantityText.text(span)
+        case .text(let text): shownText(text)
+        case .list(let texts): texts.isEmpty ? "none" : texts.map { shownText($0) }.joined(separator: ", ")
+        case .secret(let secret): secret.description
+        case .tokenKeys(let keys):
+            keys.isEmpty
+                ? "none"
+                : keys.map { ($0.id.map { shownText($0) } ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(
+                    separator: ", ")
+        case .apiKeys(let keys):
+            keys.isEmpty ? "none" : keys.map { "\(shownText($0.id)) (\($0.scopes.joined(separator: ", ")))" }.joined(separator: ", ")
+        }
+    }
+
+    /// Whether two values are the same, secrets included.
+    func isSame(as other: SettingValue) -> Bool {
+        switch (self, other) {
+        case (.secret(let left), .secret(let right)): left.bytes == right.bytes
+        case (.tokenKeys(let left), .tokenKeys(let right)):
+            left.elementsEqual(right) { $0.id == $1.id && $0.algorithm == $1.algorithm && $0.secret.bytes == $1.secret.bytes }
+        case (.apiKeys(let left), .apiKeys(let right)):
+            left.elementsEqual(right) { $0.id == $1.id && $0.digest == $1.digest && $0.scopes == $1.scopes }
+        default: shown == other.shown
+        }
+    }
+}

@@ -1,0 +1,204 @@
+import HubBase
+import HubCore
+import HubNet
+import HubToken
+import HubWire
+
+/// The HTTP API's routes, and who may ask.
+extension GatewayLoop {
+    func route(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        guard let path = request.pathSegments() else {
+            return .respond(.error(WireError(.malformed, "the path is wrongly percent-encoded")))
+        }
+        let segments = path.map { String(decoding: $0, as: UTF8.self) }
+        switch (segments.first, segments.count) {
+        case ("healthz", 1): return reading(request) { .respond(health(isAlive: true)) }
+        case ("readyz", 1): return reading(request) { .respond(health(isAlive: false)) }
+        case ("metrics", 1):
+            return reading(request) { authorized(request, .read) { .respond(Metrics.response(state, node: node, configuration)) } }
+        case ("", 1), (nil, 0):
+            guard configuration.isDevelopment else { break }
+            return reading(request) { .respond(Page.response()) }
+        case ("v1", 2):
+            switch segments[1] {
+            case "ws": return openSocket(request, on: id)
+            case "echo":
+                guard configuration.diagnostics.echo else { break }
+                prepare(id, kind: .echo, credential: .later, device: .empty, defaultChannel: .empty)
+                return .upgrade(subprotocol: nil)
+            case "presence": return posting(request) { authorized(request, .read) { readPresence(request, on: id) } }
+            case "publish": return posting(request) { authorized(request, .publish) { publish(request, on: id) } }
+            case "nodes": return reading(request) { authorized(request, .read) { listNodes(on: id) } }
+            default: break
+            }
+        case ("v1", 3) where segments[1] == "presence":
+            return reading(request) { authorized(request, .read) { inspect(path[2], on: id) } }
+        default: break
+        }
+        return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
+    }
+
+    // MARK: Who and how
+
+    private func reading(_ request: borrowing HTTPRequest, _ body: () -> RequestOutcome) -> RequestOutcome {
+        guard request.method == .get || request.method == .head else { return methodNotAllowed("GET, HEAD") }
+        return body()
+    }
+
+    private func posting(_ request: borrowing HTTPRequest, _ body: () -> RequestOutcome) -> RequestOutcome {
+        guard request.method == .post else { return methodNotAllowed("POST") }
+        return body()
+    }
+
+    private func methodNotAllowed(_ allowed: String) -> RequestOutcome {
+        var response = HTTPResponse.error(WireError(.malformed, "this route takes \(allowed)"), status: 405)
+        response.headers.append(("Allow", allowed))
+        return .respond(response)
+    }
+
+    enum Scope: String { case read, publish, admin }
+
+    /// API keys guard the API; in development mode (which listens on loopback only) it's open as long as no key is configured.
+    private func authorized(_ request: borrowing HTTPRequest, _ scope: Scope, _ body: () -> RequestOutcome) -> RequestOutcome {
+        if configuration.isDevelopment && configuration.apiKeys.isEmpty { return body() }
+        guard let credential = bearer(request) else {
+            return .respond(.error(WireError(.unauthenticated, "send Authorization: Bearer with an API key (api.keys)")))
+        }
+        guard let key = apiKeys.verify(credential) else {
+            numbers.authenticationFailures += 1
+            return .respond(.error(WireError(.unauthenticated, "the API key isn't one of this hub's (api.keys)")))
+        }
+        guard key.scopes.contains(scope.rawValue) || key.scopes.contains(Scope.admin.rawValue) else {
+            return .respond(.error(WireError(.forbidden, "the API key \(key.id) lacks the scope \(scope.rawValue)")))
+        }
+        return body()
+    }
+
+    func bearer(_ request: borrowing HTTPRequest) -> UnsafeRawBufferPointer? {
+        guard let value = request.header("authorization"), value.count > 7 else { return nil }
+        let scheme = Array("bearer ".utf8)
+        for (index, expected) in scheme.enumerated() where value[index] | 0x20 != expected { return nil }
+        return UnsafeRawBufferPointer(rebasing: value[7...])
+    }
+
+    // MARK: Health
+
+    private func health(isAlive: Bool) -> HTTPResponse {
+        let phase = state.phase
+        if isAlive { return .json(200) { $0.field("status", "alive") } }
+        switch phase {
+        case .ready: return .json(200) { $0.field("status", "ready") }
+        case .starting(let reason): return notReady("starting", reason)
+        case .degraded(let reason): return notReady("degraded", reason)
+        case .stopping: return notReady("stopping", "the node was asked to stop")
+        }
+    }
+
+    private func notReady(_ status: StaticString, _ reason: String) -> HTTPResponse {
+        .json(503) { body in
+            body.field("status", status)
+            body.key("reason")
+            body.string(reason)
+        }
+    }
+
+    // MARK: The WebSocket's door
+
+    private func openSocket(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        guard request.method == .get else { return methodNotAllowed("GET") }
+        switch state.phase {
+        case .ready: break
+        case .starting(let reason), .degraded(let reason):
+            return .respond(.error(WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)))
+        case .stopping: return .respond(.error(WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)))
+        }
+        if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
+        do throws(WireError) {
+            let credential = try credential(request)
+            let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
+            let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
+            prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
+            return .upgrade(subprotocol: offersJSON(request) ? "hub.v1.json" : nil)
+        } catch {
+            if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
+            return .respond(.error(error))
+        }
+    }
+
+    private func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
+        if let credential = bearer(request) {
+            if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8))) }
+            let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
+            return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
+        }
+        guard configuration.isDevelopment else { return .later }
+        if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .user(user, rights: .everything, expires: nil) }
+        if !configuration.tokenKeys.isEmpty { return .later }
+        throw WireError(.unauthenticated, "add ?user=NAME to the URL: in development mode that's all it takes")
+    }
+
+    /// nil when absent; throws when it's there and isn't a name.
+    private func parameter(_ name: StaticString, of request: borrowing HTTPRequest, limit: Int) throws(WireError) -> Name? {
+        guard let value = request.queryValue(name) else { return nil }
+        guard let parsed = Name(validating: value, limit: limit) else {
+            throw WireError(.badName, "\(name) in the URL must be 1 to \(limit) bytes of UTF-8 without control characters")
+        }
+        return parsed
+    }
+
+    /// RFC 6455 §4.2.2: of the subprotocols offered we choose ours; with none or only unknown ones none is chosen, and it's JSON.
+    private func offersJSON(_ request: borrowing HTTPRequest) -> Bool {
+        for header in request.headers {
+            let name = header.name.bytes(in: request.head)
+            guard name.count == 22, String(decoding: name, as: UTF8.self).lowercased() == "sec-websocket-protocol" else { continue }
+            for token in header.value.bytes(in: request.head).split(separator: UInt8(ascii: ",")) {
+                if String(decoding: token, as: UTF8.self).trimmed == "hub.v1.json" { return true }
+            }
+        }
+        return false
+    }
+
+    /// A page of another site must not speak for its visitor. No `Origin`: not a browser.
+    private func judgeOrigin(_ request: borrowing HTTPRequest) -> WireError? {
+        guard let raw = request.header("origin") else { return nil }
+        let origin = String(decoding: raw, as: UTF8.self)
+        if !configuration.origins.isEmpty {
+            return configuration.origins.contains(origin) ? nil : WireError(.forbidden, "this origin isn't in auth.origins")
+        }
+        if configuration.isDevelopment && !Origin.isLoopback(origin) {
+            return WireError(.forbidden, "development mode takes pages of this machine only; name others in auth.origins")
+        }
+        return nil
+    }
+}
+
+/// What a browser says of the page that connects (RFC 6454 §6.1).
+enum Origin {
+    static func isLoopback(_ origin: String) -> Bool {
+        guard let scheme = ["http://", "https://"].first(where: { origin.hasPrefix($0) }) else { return false }
+        var host = origin.dropFirst(scheme.count)
+        if host.hasPrefix("[") {
+            guard let end = host.firstIndex(of: "]") else { return false }
+            host = host[host.index(after: host.startIndex)..<end]
+        } else if let colon = host.firstIndex(of: ":") {
+            host = host[..<colon]
+        }
+        return host == "localhost" || host == "127.0.0.1" || host == "::1"
+    }
+}
+
+extension JSONBody {
+    mutating func field(_ name: StaticString, _ value: StaticString) {
+        key(name)
+        string(value)
+    }
+}
+
+extension String {
+    fileprivate var trimmed: Substring {
+        var rest = self[...]
+        while let first = rest.first, first == " " || first == "\t" { rest = rest.dropFirst() }
+        while let last = rest.last, last == " " || last == "\t" { rest = rest.dropLast() }
+        return rest
+    }
+}

@@ -1,0 +1,74 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// `/metrics` in the Prometheus text format (version 0.0.4). Label values come from closed lists; no user, channel or address is one.
+enum Metrics {
+    static func response(_ state: NodeState, node: NodeIdentity, _ configuration: Configuration) -> HTTPResponse {
+        HTTPResponse(
+            status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
+            body: Array(text(state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, budget: configuration.limits.connections).utf8))
+    }
+
+    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, budget: Int) -> String {
+        var page = MetricsPage()
+        page.gauge("hub_ready", "1 while /readyz says yes.", isReady ? 1 : 0)
+        page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })
+        page.gauge("hub_connections_limit", "limits.connections.", UInt64(budget))
+        page.gauge("hub_sessions", "Open WebSocket sessions.", sum(loops) { UInt64($0.sessions) })
+        page.gauge("hub_channels", "Channels with a subscriber, counted on each loop.", sum(loops) { UInt64($0.channels) })
+        page.gauge("hub_subscriptions", "Subscriptions of all connections.", sum(loops) { UInt64(max($0.subscriptions, 0)) })
+        page.gauge("hub_watched_users", "Users whose presence is watched, counted on each loop.", sum(loops) { UInt64($0.watched) })
+        page.counter("hub_connections_accepted_total", "Sockets accepted.", sum(loops) { $0.net.accepted })
+        page.counter("hub_connections_refused_total", "Sockets turned away at a limit.", sum(loops) { $0.net.refused })
+        page.counter("hub_messages_received_total", "WebSocket messages from clients.", sum(loops) { $0.net.messagesIn })
+        page.counter("hub_received_bytes_total", "Bytes from clients.", sum(loops) { $0.net.bytesIn })
+        page.counter("hub_sent_bytes_total", "Bytes to clients.", sum(loops) { $0.net.bytesOut })
+        page.counter("hub_writes_total", "Write calls to clients' sockets.", sum(loops) { $0.net.writes })
+        page.counter("hub_deliveries_total", "Publications handed to subscribers, each counted.", sum(loops) { $0.deliveries })
+        page.family("hub_publications_total", "Publications taken from clients and the API.", "counter")
+        for messageClass in MessageClass.allCases {
+            page.sample("class", "\(messageClass.name)", sum(loops) { $0.publications[Int(messageClass.rawValue)] })
+        }
+        page.family("hub_refusals_total", "Requests refused, by error code.", "counter")
+        for (place, code) in ErrorCode.allCases.enumerated() {
+            page.sample("code", code.rawValue, sum(loops) { $0.refusals[place] })
+        }
+        page.counter("hub_drops_total", "Frames that a closed, too slow connection didn't get.", sum(loops) { $0.net.framesDropped })
+        page.counter("hub_slow_closed_total", "Connections closed because their queue was full.", sum(loops) { $0.net.closedTooSlow })
+        page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
+        page.gauge("hub_backend_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
+        page.counter("hub_broker_publications_total", "Publications that came from the broker.", backplane.received)
+        page.counter("hub_resyncs_total", "Gaps announced to subscribers.", backplane.resyncs)
+        page.counter("hub_presence_changes_total", "Presence changes of watched users.", backplane.presenceChanges)
+        page.counter("hub_presence_swept_total", "Users that this node's sweeps found gone.", backplane.swept)
+        page.counter("hub_local_typing_total", "Typing fanned out on this node alone while degraded.", backplane.localOnly)
+        page.counter("hub_probes_failed_total", "Probes through the publish path that failed.", backplane.probesFailed)
+        return page.text
+    }
+
+    private static func sum(_ loops: [LoopNumbers], _ value: (LoopNumbers) -> UInt64) -> UInt64 { loops.reduce(0) { $0 &+ value($1) } }
+}
+
+private struct MetricsPage {
+    private(set) var text = ""
+    private var current = ""
+
+    mutating func family(_ name: String, _ help: String, _ type: String) {
+        current = name
+        text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
+    }
+
+    mutating func sample(_ label: String, _ value: String, _ number: UInt64) { text += "\(current){\(label)=\"\(value)\"} \(number)\n" }
+
+    mutating func gauge(_ name: String, _ help: String, _ value: UInt64) {
+        family(name, help, "gauge")
+        text += "\(name) \(value)\n"
+    }
+
+    mutating func counter(_ name: String, _ help: String, _ value: UInt64) {
+        family(name, help, "counter")
+        text += "\(name) \(value)\n"
+    }
+}

@@ -1,0 +1,88 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// `POST /v1/publish`: `{"channel","class","messageId","user","payload"}`, the payload taken as it stands.
+struct PublishBody {
+    var channel = Name.empty
+    var messageClass = MessageClass.chat
+    var messageId: Name?
+    var user = Name.empty
+    var payload: [UInt8] = []
+
+    init(_ body: UnsafeRawBufferPointer, limits: Configuration.Limits) throws(WireError) {
+        var hasPayload = false
+        try BodyFields.each(body, limits: limits) { (key, value) throws(WireError) in
+            switch key {
+            case "channel": channel = try BodyFields.name(value, body, key, limit: Name.lengthMax)
+            case "user": user = try BodyFields.name(value, body, key, limit: Name.lengthMax)
+            case "messageId": messageId = try BodyFields.name(value, body, key, limit: limits.messageIdBytes)
+            case "class":
+                switch String(decoding: value.range.bytes(in: body), as: UTF8.self) {
+                case "chat": messageClass = .chat
+                case "event": messageClass = .event
+                default: throw WireError(.malformed, "class must be \"chat\" or \"event\"")
+                }
+            case "payload":
+                payload = [UInt8](value.wholeToken(in: body))
+                hasPayload = true
+            default: break
+            }
+        }
+        guard !channel.isEmpty else { throw WireError(.malformed, "channel is missing") }
+        guard hasPayload else { throw WireError(.malformed, "payload is missing") }
+        guard payload.count <= limits.messageBytes else {
+            throw WireError(.tooLarge, "payload has \(payload.count) bytes, the limit is \(limits.messageBytes) (limits.messageBytes)")
+        }
+    }
+}
+
+/// `POST /v1/presence`: `{"users":[…]}`.
+enum UsersBody {
+    static func users(_ body: UnsafeRawBufferPointer, limits: Configuration.Limits) throws(WireError) -> [Name] {
+        var list: ByteRange?
+        try BodyFields.each(body, limits: limits) { (key, value) throws(WireError) in
+            guard key == "users" else { return }
+            guard value.kind == .array else { throw WireError(.malformed, "users must be an array of strings") }
+            list = value.range
+        }
+        guard let list else { throw WireError(.malformed, "users is missing") }
+        var users: [Name] = []
+        var elements = JSONElements(body, range: list, depthMax: limits.depth)
+        while let element = try elements.next() {
+            guard users.count < limits.watchRequest else {
+                throw WireError(.tooMany, "more than \(limits.watchRequest) users in one request")
+            }
+            users.append(try BodyFields.name(element, body, "users[\(users.count)]", limit: Name.lengthMax))
+        }
+        return users
+    }
+}
+
+enum BodyFields {
+    /// Calls `body` for each field of the object that a request carries.
+    static func each(
+        _ bytes: UnsafeRawBufferPointer, limits: Configuration.Limits, _ body: (String, JSONValue) throws(WireError) -> Void
+    ) throws(WireError) {
+        guard UTF8Check.isValid(bytes) else { throw WireError(.malformed, "the body isn't UTF-8") }
+        var fields = JSONFields(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: limits.depth)
+        while let (key, value) = try fields.next() {
+            try body(String(decoding: key.range.bytes(in: bytes), as: UTF8.self), value)
+        }
+    }
+
+    static func name(_ value: JSONValue, _ bytes: UnsafeRawBufferPointer, _ field: String, limit: Int) throws(WireError) -> Name {
+        guard value.kind == .string,
+            let name = JSONText.name(value.range.bytes(in: bytes), hasEscapes: value.hasEscapes, limit: limit)
+        else { throw WireError(.badName, "\(field) must be a string of 1 to \(limit) bytes without control characters") }
+        return name
+    }
+}
+
+extension JSONValue {
+    /// The value as it stands in the text, a string with its quotes.
+    func wholeToken(in bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        guard kind == .string else { return range.bytes(in: bytes) }
+        return ByteRange(offset: Int(range.offset) - 1, count: Int(range.count) + 2).bytes(in: bytes)
+    }
+}

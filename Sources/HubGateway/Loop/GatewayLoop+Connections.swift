@@ -1,0 +1,251 @@
+import HubBase
+import HubCore
+import HubNet
+import HubToken
+import HubWire
+
+extension GatewayLoop: ServerHandler {
+    func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        route(request, on: id)
+    }
+
+    // MARK: Opening
+
+    /// Who wants to come in, found out before the upgrade.
+    enum Credential {
+        case user(Name, rights: Rights, expires: UInt64?)
+        case service(Name)
+        /// Must send `connect` within the deadline.
+        case later
+    }
+
+    /// Fills the connection's place; `opened` follows when the handshake was in order.
+    func prepare(_ id: ConnectionID, kind: ConnectionKind, credential: Credential, device: Name, defaultChannel: Name) {
+        let index = Int(id.index)
+        while sessions.count <= index {
+            sessions.append(Session(generation: 0, serial: 0, since: 0, at: net.now))
+            kinds.append(.none)
+        }
+        var session = Session(generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
+        session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
+        session.defaultChannel = defaultChannel
+        switch credential {
+        case .user(let user, let rights, let expires):
+            session.phase = .opening
+            session.user = user
+            session.rights = rights
+            session.tokenExpires = expires
+        case .service(let key):
+            session.phase = .opening
+            session.user = key
+            session.rights = .everything
+            session.isService = true
+        case .later:
+            session.phase = .anonymous
+        }
+        sessions[index] = session
+        kinds[index] = kind
+    }
+
+    func opened(_ id: ConnectionID) {
+        let index = Int(id.index)
+        guard index < sessions.count, sessions[index].generation == id.generation, kinds[index] == .session else { return }
+        numbers.sessions += 1
+        if sessions[index].phase == .anonymous {
+            net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
+        } else {
+            open(id)
+        }
+    }
+
+    /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed.
+    func open(_ id: ConnectionID) {
+        let index = Int(id.index)
+        sessions[index].phase = .opening
+        if let expires = sessions[index].tokenExpires { scheduleExpiry(of: id, at: expires) }
+        let session = sessions[index]
+        var wanted: [(Name, WireError?)] = []
+        if !session.isService {
+            outbox.append(
+                .connected(
+                    user: session.user, device: session.device, connection: node.connection(session.serial), since: session.since))
+            if let inbox = Inbox.channel(of: session.user) { wanted.append((inbox, nil)) }
+        }
+        if !session.defaultChannel.isEmpty && !wanted.contains(where: { $0.0 == session.defaultChannel }) {
+            let allowed = session.rights.maySubscribe(to: session.defaultChannel)
+            wanted.append((session.defaultChannel, allowed ? nil : Refusal.foreignInbox))
+        }
+        let batch = batches.insert(SubscribeBatch(purpose: .welcome, connection: id, results: [], remaining: wanted.count + 1))
+        for (channel, refusal) in wanted { subscribe(id, to: channel, position: nil, refusal: refusal, batch: batch) }
+        settle(batch)
+    }
+
+    func welcome(_ id: ConnectionID, channels: [SubscribeResult]) {
+        let index = Int(id.index)
+        // Without its own subscriptions a connection would be deaf and not know it: better to come back later.
+        if let failed = channels.first(where: { $0.failure?.mayRetry == true }) {
+            net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 \(failed.failure?.rawValue ?? "")")
+            return
+        }
+        let session = sessions[index]
+        let welcome = Welcome(
+            connection: node.connection(session.serial), node: node.name, user: session.user, device: session.device,
+            pingMilliseconds: configuration.ping.milliseconds, messageBytesMax: UInt64(configuration.limits.messageBytes),
+            channelsMax: UInt64(configuration.limits.channels), channels: channels, tokenExpires: session.tokenExpires)
+        net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.welcome(welcome, into: &$0) }
+        sessions[index].phase = .open
+        if case .down(let reason) = health {
+            net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), into: &$0) }
+        }
+        if let requestId = connectRequests.removeValue(forKey: id.index) { acknowledgeConnect(requestId, on: id) }
+        replay(id)
+    }
+
+    /// Handles what was kept, in order, until one of those must be held itself.
+    private func replay(_ id: ConnectionID) {
+        guard let waiting = early.removeValue(forKey: id.index) else { return }
+        for message in waiting {
+            guard isCurrent(id) else { return }
+            message.withUnsafeBytes { self.message($0, .text, on: id) }
+        }
+    }
+
+    /// Lets a held connection go on once its subscriptions have been answered.
+    func release(_ id: ConnectionID) {
+        guard isCurrent(id), sessions[Int(id.index)].phase == .held, sessions[Int(id.index)].waiting == 0 else { return }
+        sessions[Int(id.index)].phase = .open
+        replay(id)
+    }
+
+    /// True when the request must wait because its channel's subscription is still being made for this connection.
+    func holds(_ channel: ByteRange, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> Bool {
+        guard sessions[Int(id.index)].waiting > 0, sessions[Int(id.index)].phase == .open else { return false }
+        if channel.isPresent, let slot = channels.slot(of: channel.bytes(in: bytes)),
+            !channelStates[slot].waiters.contains(where: { $0.connection == id })
+        {
+            return false
+        }
+        sessions[Int(id.index)].phase = .held
+        keepEarly(bytes, of: id)
+        return true
+    }
+
+    // MARK: Messages
+
+    func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID) {
+        switch kinds[Int(id.index)] {
+        case .none: return
+        case .echo:
+            net.sendMessage(kind, to: id, as: .reply) { $0.append(bytes) }
+        case .session:
+            guard kind == .text else {
+                net.close(id, code: CloseCode.unsupportedData.rawValue, reason: "hub.v1.json takes text messages")
+                return
+            }
+            switch sessions[Int(id.index)].phase {
+            case .opening, .held: keepEarly(bytes, of: id)
+            case .anonymous, .open: handle(bytes, on: id)
+            case .leaving: return
+            }
+        }
+    }
+
+    /// What comes before the welcome waits for it, in order; more than one message's limit of it is too much.
+    func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
+        let waiting = early[id.index, default: []]
+        let held = waiting.reduce(0) { $0 + $1.count + 32 }
+        guard held + bytes.count <= configuration.limits.messageBytes * 2 else {
+            early[id.index] = nil
+            net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
+            return
+        }
+        early[id.index, default: []].append([UInt8](bytes))
+    }
+
+    func isCurrent(_ id: ConnectionID) -> Bool {
+        let index = Int(id.index)
+        return index < sessions.count && sessions[index].generation == id.generation && kinds[index] == .session
+    }
+
+    // MARK: Closing
+
+    func closed(_ id: ConnectionID, _ end: ConnectionEnd) {
+        let index = Int(id.index)
+        guard index < sessions.count, sessions[index].generation == id.generation else { return }
+        let kind = kinds[index]
+        kinds[index] = .none
+        guard kind == .session else { return }
+        numbers.sessions -= 1
+        early[id.index] = nil
+        connectRequests[id.index] = nil
+        let session = sessions[index]
+        if session.phase != .anonymous && !session.isService && !session.user.isEmpty {
+            let hasLeft = session.phase == .leaving || end == .peer(code: CloseCode.normal.rawValue)
+            outbox.append(.closed(connection: node.connection(session.serial), clean: hasLeft))
+        }
+        for slot in channels.removeAll(id.index) {
+            numbers.subscriptions -= 1
+            dropIfEmpty(slot)
+        }
+        unwatchAll(id.index)
+        sessions[index] = Session(generation: 0, serial: 0, since: 0, at: net.now)
+    }
+
+    // MARK: Tokens
+
+    func scheduleExpiry(of id: ConnectionID, at expires: UInt64) {
+        let now = wallMilliseconds()
+        _ = net.schedule(
+            after: .milliseconds(expires > now ? expires - now : 0), kind: TimerKind.tokenExpiry.rawValue, value: id.packed)
+    }
+
+    /// The timer of a token that was refreshed meanwhile finds a later expiry and does nothing.
+    func tokenExpired(_ id: ConnectionID) {
+        guard isCurrent(id), let expires = sessions[Int(id.index)].tokenExpires, expires <= wallMilliseconds() + 5 else { return }
+        net.close(id, code: CloseCode.tokenExpired.rawValue, reason: "the token has expired: connect with a new one")
+    }
+
+    // MARK: Node
+
+    func healthChanged(_ health: BackendHealth) {
+        guard health != self.health else { return }
+        self.health = health
+        let event: SystemEvent
+        switch health {
+        case .up: event = .restored
+        case .down(let reason): event = .degraded(reason: reason)
+        }
+        let frame = net.makeFrame(.text) { EnvelopeEncoder.system(event, into: &$0) }
+        for index in kinds.indices where kinds[index] == .session && sessions[index].isWelcomed {
+            net.send(frame, to: ConnectionID(index: UInt32(index), generation: sessions[index].generation), as: .system)
+        }
+    }
+
+    func reconfigure(_ configuration: Configuration) {
+        self.configuration = configuration
+        tokens = TokenVerifier(configuration)
+        apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+    }
+
+    func shutDown() {
+        isStopping = true
+        net.stopAccepting()
+        for index in kinds.indices where kinds[index] != .none {
+            net.close(
+                ConnectionID(index: UInt32(index), generation: sessions[index].generation), code: CloseCode.goingAway.rawValue,
+                reason: "the node stops: come back")
+        }
+    }
+}
+
+extension SubscribeResult {
+    var failure: ErrorCode? {
+        if case .failure(let error) = result { return error.code }
+        return nil
+    }
+}
+
+/// Refusals that several places give.
+enum Refusal {
+    static let foreignInbox = WireError(.forbidden, "a channel user:<id> is the inbox of that user alone")
+}

@@ -1,0 +1,159 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// One's own status, and the presence of those one watches.
+extension GatewayLoop {
+    /// Changes of a user within this time reach a watcher as one, the last.
+    static let conflation = Span.milliseconds(100)
+
+    // MARK: One's own
+
+    func setStatus(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        let payload = request.payload.bytes(in: bytes)
+        guard request.payload.isPresent, let status = Payload.status(payload) else {
+            refuse(
+                WireError(.malformed, "payload of presence must be {\"status\": \"online\"}, \"away\" or \"invisible\""), request.id,
+                in: bytes, on: id)
+            return
+        }
+        let session = sessions[Int(id.index)]
+        guard !session.isService else {
+            refuse(WireError(.forbidden, "an API key's connection has no presence"), request.id, in: bytes, on: id)
+            return
+        }
+        let key = pending.insert(Pending(kind: .status, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+        outbox.append(.status(status, connection: node.connection(session.serial), tag: tag(key)))
+    }
+
+    func statusSet(_ result: Result<UInt64, WireError>, tag: UInt64) {
+        guard let waiting = pending.remove(tag), case .status = waiting.kind else { return }
+        switch result {
+        case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
+        case .success(let version):
+            guard waiting.id.isPresent else { return }
+            waiting.id.withBytes { raw in
+                net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                    EnvelopeEncoder.ackPresence(id: raw, version: version, into: &$0)
+                }
+            }
+        }
+    }
+
+    /// The store lost sight of a connection: its peer must prove itself before it's registered again.
+    func probe(_ id: ConnectionID, connection: Name) {
+        guard isCurrent(id) else { return }
+        // Bytes since the last ping interval began are proof enough; else the ping's answer will be, and silence closes the connection.
+        if net.now.since(net.lastInbound(id)) <= configuration.ping {
+            outbox.append(.proved(connection: connection))
+        } else {
+            net.ping(id)
+        }
+    }
+
+    // MARK: Watching
+
+    func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        do throws(WireError) {
+            let users = try readUsers(request, bytes)
+            guard watched.count(of: id.index) + users.count <= configuration.limits.watch else {
+                throw WireError(.tooMany, "more than \(configuration.limits.watch) watched users on one connection (limits.watch)")
+            }
+            // Watching begins before the snapshot is read, so that no change falls between; versions sort out what overlaps.
+            for user in users {
+                let slot = watched.insert(user).slot
+                watched.add(id.index, to: slot)
+            }
+            let key = pending.insert(Pending(kind: .watch, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+            outbox.append(.watch(users, loop: number, tag: tag(key)))
+        } catch {
+            refuse(error, request.id, in: bytes, on: id)
+        }
+    }
+
+    func watchAnswered(_ changes: [PresenceChange], isStale: Bool, tag: UInt64) {
+        guard let waiting = pending.remove(tag), case .watch = waiting.kind, waiting.id.isPresent else { return }
+        waiting.id.withBytes { raw in
+            net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                EnvelopeEncoder.ackWatch(id: raw, users: changes, isStale: isStale, into: &$0)
+            }
+        }
+    }
+
+    func unwatch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        do throws(WireError) {
+            for user in try readUsers(request, bytes) {
+                if let slot = watched.slot(of: user), watched.remove(id.index, from: slot) { unwatchIfEmpty(slot) }
+            }
+            acknowledge(request.id, in: bytes, channel: nil, on: id)
+        } catch {
+            refuse(error, request.id, in: bytes, on: id)
+        }
+    }
+
+    func unwatchAll(_ index: UInt32) {
+        for slot in watched.removeAll(index) { unwatchIfEmpty(slot) }
+    }
+
+    private func unwatchIfEmpty(_ slot: Int) {
+        let user = watched.name(at: slot)
+        if watched.removeIfEmpty(slot) { outbox.append(.unwatch([user], loop: number)) }
+    }
+
+    private func readUsers(_ request: Request, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> [Name] {
+        guard request.users.isPresent else { throw WireError(.malformed, "users is missing") }
+        let limit = configuration.limits.watchRequest
+        var users: [Name] = []
+        var elements = JSONElements(bytes, range: request.users, depthMax: configuration.limits.depth)
+        while let element = try elements.next() {
+            guard users.count < limit else { throw WireError(.tooMany, "more than \(limit) users in one request") }
+            guard element.kind == .string,
+                let name = JSONText.name(element.range.bytes(in: bytes), hasEscapes: element.hasEscapes, limit: Name.lengthMax)
+            else { throw WireError(.badName, "users[\(users.count)] must be 1 to 255 bytes of text without control characters") }
+            users.append(name)
+        }
+        return users
+    }
+
+    // MARK: Changes
+
+    func presenceChanged(_ changes: [PresenceChange]) {
+        if changesWaiting.isEmpty && !changes.isEmpty {
+            _ = net.schedule(after: GatewayLoop.conflation, kind: TimerKind.presenceFlush.rawValue, value: 0)
+        }
+        changesWaiting.append(contentsOf: changes)
+    }
+
+    /// Sends what was collected: for each user the newest version, for each watcher one message.
+    func flushPresence() {
+        var newest: [(slot: Int, change: PresenceChange)] = []
+        var places: [Int: Int] = [:]
+        for change in changesWaiting {
+            guard let slot = watched.slot(of: change.user) else { continue }
+            if let place = places[slot] {
+                if newest[place].change.version < change.version { newest[place].change = change }
+            } else {
+                places[slot] = newest.count
+                newest.append((slot, change))
+            }
+        }
+        changesWaiting.removeAll(keepingCapacity: true)
+        if newest.count == 1 {
+            // The usual case: one frame for all watchers.
+            let frame = net.makeFrame(.text) { EnvelopeEncoder.presence([newest[0].change], into: &$0) }
+            watched.withMembers(of: newest[0].slot) { net.broadcast(frame, to: $0, as: .presence) }
+            return
+        }
+        var perWatcher: [UInt32: [PresenceChange]] = [:]
+        for (slot, change) in newest {
+            watched.withMembers(of: slot) { members in
+                for member in members { perWatcher[member, default: []].append(change) }
+            }
+        }
+        for (index, changes) in perWatcher {
+            let id = ConnectionID(index: index, generation: sessions[Int(index)].generation)
+            net.sendMessage(.text, to: id, as: .presence) { EnvelopeEncoder.presence(changes, into: &$0) }
+        }
+    }
+}

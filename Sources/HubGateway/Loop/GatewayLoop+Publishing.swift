@@ -1,0 +1,142 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// The way in and the way out of publications.
+extension GatewayLoop {
+    // MARK: In
+
+    func publish(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        do throws(WireError) {
+            let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
+            let session = sessions[Int(id.index)]
+            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
+            guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
+            let messageClass: MessageClass = request.type == .chat ? .chat : .event
+            let publication = Publication(
+                messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
+                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)))
+            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId)
+            let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+            numbers.publications[Int(messageClass.rawValue)] += 1
+            outbox.append(.publish(publication, channel: channel, tag: tag(key)))
+        } catch {
+            refuse(error, request.id, in: bytes, on: id)
+        }
+    }
+
+    func published(_ result: Result<PublishResult, WireError>, tag: UInt64) {
+        guard let waiting = pending.remove(tag) else { return }
+        switch waiting.kind {
+        case .publish(let channel, let messageId):
+            switch result {
+            case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
+            case .success(let published):
+                guard waiting.id.isPresent else { return }
+                waiting.id.withBytes { raw in
+                    net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                        EnvelopeEncoder.ackPublish(
+                            id: raw, channel: channel, messageId: messageId, position: published.position,
+                            isDuplicate: published.isDuplicate, into: &$0)
+                    }
+                }
+            }
+        case .httpPublish(let channel, let messageId):
+            answerPublish(result, channel: channel, messageId: messageId, to: waiting.connection)
+        default: break
+        }
+    }
+
+    func typing(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        do throws(WireError) {
+            let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
+            let session = sessions[Int(id.index)]
+            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
+            let payload = request.payload.bytes(in: bytes)
+            guard request.payload.isPresent, Payload.isTyping(payload) != nil else {
+                throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
+            }
+            numbers.publications[Int(MessageClass.typing.rawValue)] += 1
+            let publication = Publication(
+                messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
+                payload: [UInt8](payload))
+            outbox.append(.broadcast(publication, channel: channel))
+            acknowledge(request.id, in: bytes, channel: channel, on: id)
+        } catch {
+            refuse(error, request.id, in: bytes, on: id)
+        }
+    }
+
+    func read(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        do throws(WireError) {
+            let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
+            let session = sessions[Int(id.index)]
+            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
+            let payload = request.payload.bytes(in: bytes)
+            guard request.payload.isPresent, let offset = Payload.readOffset(payload) else {
+                throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
+            }
+            numbers.publications[Int(MessageClass.read.rawValue)] += 1
+            let key = pending.insert(
+                Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
+            let publication = Publication(
+                messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
+                payload: [UInt8](payload))
+            outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
+        } catch {
+            refuse(error, request.id, in: bytes, on: id)
+        }
+    }
+
+    func readMoved(_ result: Result<UInt64, WireError>, tag: UInt64) {
+        guard let waiting = pending.remove(tag), case .read(let channel) = waiting.kind else { return }
+        switch result {
+        case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
+        case .success(let offset):
+            guard waiting.id.isPresent else { return }
+            waiting.id.withBytes { raw in
+                net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                    EnvelopeEncoder.ackRead(id: raw, channel: channel, offset: offset, into: &$0)
+                }
+            }
+        }
+    }
+
+    // MARK: Out
+
+    /// Encoded once, handed to every member: no allocation, no retain for each of them.
+    func deliver(_ delivery: DurableDelivery) {
+        guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
+        channelStates[slot].position = delivery.publication.position
+        let frame = net.makeFrame(.text) {
+            EnvelopeEncoder.publication(
+                delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, into: &$0)
+        }
+        fanOut(frame, slot: slot, as: .publication)
+    }
+
+    func deliver(_ publication: Publication, channel: Name) {
+        guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
+        let frame = net.makeFrame(.text) { EnvelopeEncoder.publication(publication, channel: channel, position: nil, into: &$0) }
+        fanOut(frame, slot: slot, as: publication.messageClass == .typing ? .typing : .read)
+    }
+
+    /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
+    func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
+        guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
+        channelStates[slot].position = position
+        numbers.resyncs += 1
+        let frame = net.makeFrame(.text) {
+            EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), into: &$0)
+        }
+        fanOut(frame, slot: slot, as: .system)
+    }
+
+    private func fanOut(_ frame: OutFrame, slot: Int, as sendClass: SendClass) {
+        channels.withMembers(of: slot) { members in
+            net.broadcast(frame, to: members, as: sendClass)
+            numbers.deliveries += UInt64(members.count)
+        }
+    }
+}

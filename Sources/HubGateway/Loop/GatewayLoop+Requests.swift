@@ -1,0 +1,178 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// One envelope: scanned in place, judged, carried out or refused. A refusal is always sent, with or without an id.
+extension GatewayLoop {
+    func handle(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        let index = Int(id.index)
+        switch EnvelopeScanner.scan(bytes, depthMax: configuration.limits.depth) {
+        case .refused(let error, let range):
+            // What can't be read costs its sender as much as what can.
+            if let limited = sessions[index].judge(.ping, limits: configuration.limits, at: net.now) {
+                refuse(limited, range, in: bytes, on: id)
+            } else {
+                refuse(error, range, in: bytes, on: id)
+            }
+        case .request(let request):
+            if request.type.isOrderedByChannel && holds(request.channel, bytes, on: id) { return }
+            if let error = sessions[index].judge(request.type, limits: configuration.limits, at: net.now) {
+                refuse(error, request.id, in: bytes, on: id)
+                return
+            }
+            if request.type.isActivity { tellActivity(of: index) }
+            perform(request, bytes, on: id)
+        }
+    }
+
+    private func perform(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        switch request.type {
+        case .chat, .event: publish(request, bytes, on: id)
+        case .typing: typing(request, bytes, on: id)
+        case .read: read(request, bytes, on: id)
+        case .subscribe: subscribe(request, bytes, on: id)
+        case .unsubscribe: unsubscribe(request, bytes, on: id)
+        case .presence: setStatus(request, bytes, on: id)
+        case .watch: watch(request, bytes, on: id)
+        case .unwatch: unwatch(request, bytes, on: id)
+        case .connect: connect(request, bytes, on: id)
+        case .ping:
+            net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.pong(id: request.id.bytes(in: bytes), into: &$0) }
+        case .leave: leave(request, bytes, on: id)
+        case .members, .history:
+            let name = request.type == .members ? "members" : "history"
+            refuse(WireError(.unavailable, "\(name) isn't served by this version"), request.id, in: bytes, on: id)
+        }
+    }
+
+    // MARK: Answers
+
+    func refuse(_ error: WireError, _ range: ByteRange, in bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        refuse(error, range.bytes(in: bytes), on: id)
+    }
+
+    func refuse(_ error: WireError, _ requestId: UnsafeRawBufferPointer, on id: ConnectionID) {
+        if let place = ErrorCode.allCases.firstIndex(of: error.code) { numbers.refusals[place] += 1 }
+        net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.error(id: requestId, error, into: &$0) }
+    }
+
+    func refuse(_ error: WireError, _ requestId: RequestID, on id: ConnectionID) {
+        requestId.withBytes { refuse(error, $0, on: id) }
+    }
+
+    /// A plain `ack`, sent only where there's an id to carry back.
+    func acknowledge(_ range: ByteRange, in bytes: UnsafeRawBufferPointer, channel: Name?, on id: ConnectionID) {
+        guard range.isPresent else { return }
+        net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.ack(id: range.bytes(in: bytes), channel: channel, into: &$0) }
+    }
+
+    // MARK: Fields
+
+    /// The channel that a request names: the session's default where `allowsDefault` and there's none. Throws what to answer.
+    func channel(
+        of request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID, allowsDefault: Bool
+    ) throws(WireError) -> Name {
+        guard request.channel.isPresent else {
+            let fallback = sessions[Int(id.index)].defaultChannel
+            if allowsDefault && !fallback.isEmpty { return fallback }
+            throw WireError(.malformed, "channel is missing")
+        }
+        let raw = request.channel.bytes(in: bytes)
+        // A channel that this loop carries already was validated when it was made: its name is shared, not copied.
+        if !request.escapes, let slot = channels.slot(of: raw) { return channels.name(at: slot) }
+        guard let name = JSONText.name(raw, hasEscapes: request.escapes, limit: Name.lengthMax) else {
+            throw WireError(.badName, "channel must be 1 to 255 bytes of UTF-8 without control characters")
+        }
+        return name
+    }
+
+    func messageId(of request: Request, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> Name {
+        guard request.messageId.isPresent else {
+            return Name(trusted: Array("\(chance.mark())\(chance.mark())".utf8))
+        }
+        let limit = configuration.limits.messageIdBytes
+        guard let name = JSONText.name(request.messageId.bytes(in: bytes), hasEscapes: request.escapes, limit: limit) else {
+            throw WireError(.badName, "messageId must be 1 to \(limit) bytes of UTF-8 without control characters")
+        }
+        return name
+    }
+
+    // MARK: Connection
+
+    private func connect(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        let index = Int(id.index)
+        guard request.token.isPresent else {
+            refuse(WireError(.tokenInvalid, "connect needs a token"), request.id, in: bytes, on: id)
+            if sessions[index].phase == .anonymous { closeUnauthenticated(id, .tokenInvalid) }
+            return
+        }
+        guard !sessions[index].isService else {
+            refuse(WireError(.forbidden, "an API key's connection takes no token"), request.id, in: bytes, on: id)
+            return
+        }
+        scratch.removeAll()
+        let isReadable = JSONText.unescape(request.token.bytes(in: bytes), into: &scratch)
+        let verdict = isReadable ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds()) : .failure(WireError(.tokenInvalid, "the token isn't valid"))
+        switch verdict {
+        case .failure(let error):
+            numbers.authenticationFailures += 1
+            refuse(error, request.id, in: bytes, on: id)
+            if sessions[index].phase == .anonymous { closeUnauthenticated(id, error.code) }
+        case .success(let claims):
+            if sessions[index].phase == .anonymous {
+                sessions[index].user = claims.user
+                sessions[index].rights = .user(claims.user)
+                sessions[index].tokenExpires = claims.expires
+                if request.device.isPresent {
+                    let raw = request.device.bytes(in: bytes)
+                    guard let device = JSONText.name(raw, hasEscapes: request.escapes, limit: configuration.limits.deviceBytes) else {
+                        let limit = configuration.limits.deviceBytes
+                        refuse(WireError(.badName, "device must be 1 to \(limit) bytes without control characters"), request.id, in: bytes, on: id)
+                        closeUnauthenticated(id, .badName)
+                        return
+                    }
+                    sessions[index].device = device
+                }
+                net.admit(id)
+                // The welcome comes first, so the ack of this request waits for it like every other answer.
+                connectRequests[id.index] = RequestID(request.id.bytes(in: bytes))
+                open(id)
+            } else if claims.user == sessions[index].user {
+                sessions[index].tokenExpires = claims.expires
+                scheduleExpiry(of: id, at: claims.expires)
+                acknowledgeConnect(RequestID(request.id.bytes(in: bytes)), on: id)
+            } else {
+                refuse(WireError(.forbidden, "the token is another user's: a connection keeps its user"), request.id, in: bytes, on: id)
+            }
+        }
+    }
+
+    func acknowledgeConnect(_ requestId: RequestID, on id: ConnectionID) {
+        guard requestId.isPresent else { return }
+        let user = sessions[Int(id.index)].user
+        requestId.withBytes { raw in
+            net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.ackConnect(id: raw, user: user, into: &$0) }
+        }
+    }
+
+    private func closeUnauthenticated(_ id: ConnectionID, _ code: ErrorCode) {
+        let close: CloseCode = code == .tokenExpired ? .tokenExpired : .tokenInvalid
+        net.close(id, code: close.rawValue, reason: code.rawValue)
+    }
+
+    private func leave(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        acknowledge(request.id, in: bytes, channel: nil, on: id)
+        sessions[Int(id.index)].phase = .leaving
+        net.close(id, code: CloseCode.normal.rawValue, reason: "")
+    }
+
+    // MARK: Activity
+
+    private func tellActivity(of index: Int) {
+        guard !sessions[index].isService, sessions[index].isWelcomed,
+            sessions[index].tellsActivity(awayAfter: configuration.presence.awayAfter, at: net.now)
+        else { return }
+        outbox.append(.activity(connection: node.connection(sessions[index].serial)))
+    }
+}

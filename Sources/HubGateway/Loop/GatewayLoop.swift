@@ -1,0 +1,177 @@
+import HubBase
+import HubCore
+import HubNet
+import HubToken
+import HubWire
+
+/// One loop's gateway: the sessions, channels and watched users of the connections that landed on it.
+///
+/// A shell around the values of HubCore: it reads envelopes, asks the values, and carries out. Everything here happens on the loop's
+/// thread; what other threads must do goes out through `outbox` and comes back through the mailbox.
+final class GatewayLoop {
+    let number: Int
+    let net: NetLoop
+    let node: NodeIdentity
+    let state: NodeState
+    let log: Log
+    var configuration: Configuration
+    var tokens: TokenVerifier
+    var apiKeys: APIKeyVerifier
+    var chance: Chance
+
+    // Connections, by index.
+    var sessions: [Session] = []
+    var kinds: [ConnectionKind] = []
+    /// Messages that came before the welcome had left.
+    var early: [UInt32: [[UInt8]]] = [:]
+    /// The `connect` that is acknowledged once the welcome has left.
+    var connectRequests: [UInt32: RequestID] = [:]
+
+    // Channels.
+    var channels: Registry
+    var channelStates: [ChannelState] = []
+    var nextSubscription: UInt64 = 1
+    var batches = Slab<SubscribeBatch>()
+
+    // Watched users.
+    var watched: Registry
+    var changesWaiting: [PresenceChange] = []
+
+    var pending = Slab<Pending>()
+    var outbox: [BackplaneMessage] = []
+    var inbox: [LoopMessage] = []
+    let mailbox = Mailbox<LoopMessage>()
+    let backplaneMailbox: Mailbox<BackplaneMessage>
+    let backplaneWaker: LoopWaker
+    /// Set when the backplane lives on this loop: then it takes its turn inside ours.
+    var backplane: Backplane?
+
+    var numbers = LoopNumbers()
+    var numbersToldAt = Instant(nanoseconds: 0)
+    var wallClock: UInt64 = 0
+    var wallClockTurn = Instant(nanoseconds: 0)
+    var health: BackendHealth = .up
+    var isStopping = false
+    /// Scratch for names with escapes and for encoding.
+    var scratch = ByteBuffer(capacity: 4096)
+
+    init(
+        number: Int, net: NetLoop, node: NodeIdentity, state: NodeState, log: Log, configuration: Configuration, seed: UInt64,
+        backplaneMailbox: Mailbox<BackplaneMessage>, backplaneWaker: LoopWaker
+    ) {
+        self.number = number
+        self.net = net
+        self.node = node
+        self.state = state
+        self.log = log
+        self.configuration = configuration
+        tokens = TokenVerifier(configuration)
+        apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+        var chance = Chance(seed: seed)
+        channels = Registry(seed: chance.next())
+        watched = Registry(seed: chance.next())
+        self.chance = chance
+        self.backplaneMailbox = backplaneMailbox
+        self.backplaneWaker = backplaneWaker
+    }
+
+    enum ConnectionKind: UInt8 { case none, session, echo }
+
+    enum TimerKind: UInt32 {
+        case presenceFlush = 1
+        case tokenExpiry = 2
+    }
+
+    /// The wall clock, read once a turn at most.
+    func wallMilliseconds() -> UInt64 {
+        if wallClockTurn != net.now || wallClock == 0 {
+            wallClock = WallClock.milliseconds()
+            wallClockTurn = net.now
+        }
+        return wallClock
+    }
+
+    func tag(_ key: UInt64) -> RequestTag { RequestTag(high: UInt64(number), low: key) }
+}
+
+extension GatewayLoop: LoopHandler {
+    func woken() { takeMail() }
+
+    func timerFired(kind: UInt32, value: UInt64) {
+        switch TimerKind(rawValue: kind) {
+        case .presenceFlush: flushPresence()
+        case .tokenExpiry: tokenExpired(ConnectionID(packed: value))
+        case nil: break
+        }
+    }
+
+    func turnEnding() {
+        // With the backplane on this loop a publication goes all the way within one turn. Mail that our own mail causes is taken too, a
+        // few times; what still comes then waits for the next turn, so that one busy pair can't keep the sockets from being served.
+        var rounds = 0
+        repeat {
+            postOutbox()
+            backplane?.turn(at: net.now)
+            takeMail()
+            rounds += 1
+        } while backplane != nil && !outbox.isEmpty && rounds < 4
+        if !outbox.isEmpty {
+            postOutbox()
+            net.wake()
+        }
+        if net.now.since(numbersToldAt) >= .milliseconds(200) { tellNumbers() }
+    }
+
+    private func postOutbox() {
+        guard !outbox.isEmpty else { return }
+        backplaneMailbox.post(contentsOf: outbox)
+        outbox.removeAll(keepingCapacity: true)
+        if backplane == nil { backplaneWaker.wake() }
+    }
+
+    private func takeMail() {
+        mailbox.take(into: &inbox)
+        guard !inbox.isEmpty else { return }
+        for message in inbox { receive(message) }
+        inbox.removeAll(keepingCapacity: true)
+    }
+
+    private func tellNumbers() {
+        numbersToldAt = net.now
+        numbers.net = net.counters
+        numbers.connections = net.connectionCount
+        numbers.channels = channels.count
+        numbers.watched = watched.count
+        state.report(numbers, of: number)
+    }
+
+    private func receive(_ message: LoopMessage) {
+        switch message {
+        case .published(let result, let tag): published(result, tag: tag)
+        case .readMoved(let result, let tag): readMoved(result, tag: tag)
+        case .subscribed(let channel, let result, let tag): subscribed(channel, result, serial: tag)
+        case .durable(let delivery): deliver(delivery)
+        case .ephemeral(let publication, let channel): deliver(publication, channel: channel)
+        case .resync(let channel, let position, let reason): resync(channel, to: position, reason: reason)
+        case .statusSet(let result, let tag): statusSet(result, tag: tag)
+        case .watched(let changes, let isStale, let tag): watchAnswered(changes, isStale: isStale, tag: tag)
+        case .presence(let changes): presenceChanged(changes)
+        case .probe(let id, let connection): probe(ConnectionID(packed: id), connection: connection)
+        case .presenceRead(let result, let isStale, let tag): presenceRead(result, isStale: isStale, tag: tag)
+        case .inspected(let result, let isStale, let tag): inspected(result, isStale: isStale, tag: tag)
+        case .nodes(let result, let tag): nodesListed(result, tag: tag)
+        case .health(let health): healthChanged(health)
+        case .reconfigured(let configuration): reconfigure(configuration)
+        case .shutDown: shutDown()
+        }
+    }
+}
+
+extension ConnectionID {
+    /// Both halves in one word, for timers and messages.
+    var packed: UInt64 { UInt64(generation) << 32 | UInt64(index) }
+
+    init(packed: UInt64) {
+        self.init(index: UInt32(truncatingIfNeeded: packed), generation: UInt32(truncatingIfNeeded: packed >> 32))
+    }
+}

@@ -1,0 +1,53 @@
+import HubBase
+import HubCore
+import HubNet
+import HubWire
+
+/// A request that waits for the backplane.
+struct Pending {
+    enum Kind {
+        case publish(channel: Name, messageId: Name)
+        case read(channel: Name)
+        case status
+        case watch
+        case httpPublish(channel: Name, messageId: Name)
+        case httpPresence
+        case httpPresenceMany
+        case httpNodes
+    }
+
+    var kind: Kind
+    var connection: ConnectionID
+    var id: RequestID
+}
+
+/// A `subscribe` (or the subscriptions of the welcome) until every channel in it has been answered.
+struct SubscribeBatch {
+    enum Purpose {
+        case request(RequestID, isList: Bool)
+        case welcome
+    }
+
+    var purpose: Purpose
+    var connection: ConnectionID
+    var results: [SubscribeResult]
+    var remaining: Int
+}
+
+/// What a loop knows of a channel beside its members.
+struct ChannelState {
+    struct Waiter {
+        var connection: ConnectionID
+        var batch: UInt64
+        /// Where the result goes in the batch.
+        var place: Int
+        var position: Position?
+    }
+
+    /// The backplane has confirmed: members hear everything after `position`.
+    var isLive = false
+    var position = Position.start
+    var waiters: [Waiter] = []
+    /// Which `subscribe` of ours the answer must carry: an older one belongs to a subscription that was given up.
+    var serial: UInt64 = 0
+}

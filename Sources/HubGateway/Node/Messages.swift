@@ -1,0 +1,60 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// What a gateway loop asks of the backplane. Posted in one batch at the end of a turn.
+enum BackplaneMessage: Sendable {
+    case publish(Publication, channel: Name, tag: RequestTag)
+    case broadcast(Publication, channel: Name)
+    case markRead(Publication, offset: UInt64, channel: Name, tag: RequestTag)
+    case subscribe(Name, loop: Int, tag: RequestTag)
+    case unsubscribe(Name, loop: Int)
+
+    case connected(user: Name, device: Name, connection: Name, since: UInt64)
+    case closed(connection: Name, clean: Bool)
+    case activity(connection: Name)
+    case proved(connection: Name)
+    case status(Payload.Status, connection: Name, tag: RequestTag)
+    case watch([Name], loop: Int, tag: RequestTag)
+    case unwatch([Name], loop: Int)
+
+    case readPresence([Name], tag: RequestTag)
+    case inspect(Name, tag: RequestTag)
+    case nodes(tag: RequestTag)
+}
+
+/// What the backplane tells a loop. `tag` is the low half of the request's tag: the loop's own number for what waits.
+enum LoopMessage: Sendable {
+    case published(Result<PublishResult, WireError>, tag: UInt64)
+    case readMoved(Result<UInt64, WireError>, tag: UInt64)
+    case subscribed(Name, Result<Position, WireError>, tag: UInt64)
+    case durable(DurableDelivery)
+    case ephemeral(Publication, channel: Name)
+    case resync(Name, to: Position, reason: ResyncReason)
+
+    case statusSet(Result<UInt64, WireError>, tag: UInt64)
+    case watched([PresenceChange], isStale: Bool, tag: UInt64)
+    case presence([PresenceChange])
+    /// Send a ping and tell when the peer has proved itself alive.
+    case probe(id: UInt64, connection: Name)
+
+    case presenceRead(Result<PresenceSnapshot, WireError>, isStale: Bool, tag: UInt64)
+    case inspected(Result<PresenceRecord, WireError>, isStale: Bool, tag: UInt64)
+    case nodes(Result<[NodeEntry], WireError>, tag: UInt64)
+
+    case health(BackendHealth)
+    case reconfigured(Configuration)
+    /// Close every connection with 1001 and tell when none is left.
+    case shutDown
+}
+
+/// One publication on its way to several loops: shared, never changed, one allocation for all of them.
+final class DurableDelivery: Sendable {
+    let channel: Name
+    let publication: PositionedPublication
+
+    init(channel: Name, publication: PositionedPublication) {
+        self.channel = channel
+        self.publication = publication
+    }
+}

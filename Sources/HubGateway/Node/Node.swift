@@ -1,0 +1,221 @@
+import Glibc
+import HubBase
+import HubCore
+import HubNet
+import HubRedis
+import HubWire
+import Synchronization
+
+/// A running node: its loops, its backplane, its listeners. Started, reconfigured and stopped from the main thread.
+package final class Node {
+    private let configuration: Configuration
+    private let log: Log
+    private let state: NodeState
+    private let threads: [LoopThread]
+    private let wakers: [LoopWaker]
+    private let mailboxes: [Mailbox<LoopMessage>]
+    private let backplaneWaker: LoopWaker
+    /// What it listens on, with the ports that the kernel chose.
+    package let addresses: [SocketAddress]
+    package let name: String
+    package let loopCount: Int
+
+    /// Opens the listeners, starts the threads and returns. Readiness follows when the first probe is back.
+    package init(_ configuration: Configuration, log: Log) throws(NetError) {
+        self.configuration = configuration
+        self.log = log
+        var system = SystemRandomNumberGenerator()
+        let loopCount = configuration.loops > 0 ? configuration.loops : min(sysconf(Int32(_SC_NPROCESSORS_ONLN)), Backplane.loopsMax)
+        self.loopCount = loopCount
+        let identity = NodeIdentity(
+            name: Name(validating: configuration.node ?? Node.hostName()) ?? "node",
+            incarnation: Name(trusted: Array("\(Mark(chance: system.next()))\(Mark(chance: system.next()))".utf8.prefix(12))))
+        name = "\(identity.name)"
+        let state = NodeState(loops: loopCount)
+        self.state = state
+
+        let listeners = try Node.listen(configuration.listen, count: loopCount)
+        addresses = listeners.map { $0[0].address }
+
+        let usesRedis = configuration.redis.url != nil
+        let limits = Node.limits(configuration)
+        var nets: [NetLoop] = []
+        for number in 0..<loopCount {
+            let core = configuration.pin.map { $0 + number }
+            let hostsBackplane = !usesRedis && number == 0
+            nets.append(
+                try NetLoop(
+                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits)))
+        }
+        let backplaneNet = usesRedis
+            ? try NetLoop(NetLoop.Options(name: "hub-backplane", core: configuration.pin, tick: .milliseconds(50), limits: limits)) : nets[0]
+        let wakers = nets.map(LoopWaker.init)
+        let backplaneWaker = LoopWaker(backplaneNet)
+        let backplaneMailbox = Mailbox<BackplaneMessage>()
+
+        let gateways = nets.enumerated().map { number, net in
+            GatewayLoop(
+                number: number, net: net, node: identity, state: state, log: log, configuration: configuration, seed: system.next(),
+                backplaneMailbox: backplaneMailbox, backplaneWaker: backplaneWaker)
+        }
+        mailboxes = gateways.map(\.mailbox)
+        let targets = zip(mailboxes, wakers).map { (mailbox: $0, waker: $1) }
+        let seed = system.next()
+
+        var threads: [LoopThread] = []
+        if usesRedis {
+            let backend: RedisBackend
+            do throws(RedisBackend.Problem) {
+                backend = try RedisBackend(
+                    loop: backplaneNet, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
+                    incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
+            } catch { throw NetError(number: 0, description: error.description) }
+            let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
+            threads.append(
+                try LoopThread(name: "hub-backplane") {
+                    let (net, backend, configuration, identity, targets) = parts.value
+                    let start = Node.monotonicNow()
+                    let backplane = Backplane(
+                        node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
+                        timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                        ownLoop: nil, at: start)
+                    let handler = BackplaneLoop(backplane: backplane, net: net)
+                    net.handler = handler
+                    backplane.start(at: start)
+                    net.run()
+                    backplane.stop(at: Node.monotonicNow())
+                    withExtendedLifetime((handler, backend)) {}
+                })
+        }
+        for (number, gateway) in gateways.enumerated() {
+            let parts = SendOnce((gateway, listeners.map { $0[number] }, configuration, identity, targets))
+            let hostsBackplane = !usesRedis && number == 0
+            threads.append(
+                try LoopThread(name: "hub-loop-\(number)") {
+                    let (gateway, listeners, configuration, identity, targets) = parts.value
+                    let start = Node.monotonicNow()
+                    if hostsBackplane {
+                        let backplane = Backplane(
+                            node: identity, state: state, log: log,
+                            broker: MemoryBroker(namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1)),
+                            store: MemoryPresenceStore(
+                                timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
+                                wallClockAtStart: WallClock.milliseconds(), startedAt: start),
+                            timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                            ownLoop: 0, at: start)
+                        gateway.backplane = backplane
+                        backplane.start(at: start)
+                    }
+                    gateway.net.handler = gateway
+                    gateway.net.server = gateway
+                    for listener in listeners { gateway.net.serve(listener.take()) }
+                    gateway.net.run()
+                    gateway.backplane?.stop(at: Node.monotonicNow())
+                    withExtendedLifetime(gateway) {}
+                })
+        }
+        self.threads = threads
+        self.wakers = wakers
+        self.backplaneWaker = backplaneWaker
+    }
+
+    /// Applies what can change live. `changed` names it, for the log.
+    package func reconfigure(_ configuration: Configuration) {
+        for (mailbox, waker) in zip(mailboxes, wakers) {
+            mailbox.post(.reconfigured(configuration))
+            waker.wake()
+        }
+    }
+
+    /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is
+    /// asked meanwhile: true ends the waiting at once.
+    package func stop(impatient: () -> Bool) {
+        state.enter(.stopping)
+        for (mailbox, waker) in zip(mailboxes, wakers) {
+            mailbox.post(.shutDown)
+            waker.wake()
+        }
+        let deadline = Node.monotonicNow() + configuration.deadlines.shutdown
+        // The loops' numbers are told every 200 ms; presence gets a moment after the last connection, to leave the node's users in grace.
+        var settledAt: Instant?
+        while Node.monotonicNow() < deadline {
+            if impatient() { break }
+            let open = state.loopNumbers.reduce(0) { $0 + $1.connections }
+            if open == 0 && settledAt == nil { settledAt = Node.monotonicNow() }
+            if let settledAt, Node.monotonicNow().since(settledAt) > .milliseconds(500) { break }
+            for waker in wakers { waker.wake() }
+        }
+        for waker in wakers { waker.stop() }
+        backplaneWaker.stop()
+        for thread in threads { thread.join() }
+    }
+
+    package static func monotonicNow() -> Instant {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Instant(nanoseconds: UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec))
+    }
+
+    private static func hostName() -> String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0 else { return "node" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    private static func listen(_ texts: [String], count: Int) throws(NetError) -> [[ListenSocketBox]] {
+        var all: [[ListenSocketBox]] = []
+        for text in texts { all.append(try ListenSocket.open(try ListenAddress.resolve(text), count: count)) }
+        return all
+    }
+
+    private static func limits(_ configuration: Configuration) -> NetLimits {
+        var limits = NetLimits()
+        limits.headBytes = configuration.limits.headBytes
+        limits.bodyBytes = configuration.limits.bodyBytes
+        limits.messageBytes = configuration.limits.messageBytes
+        limits.outboundBytes = configuration.limits.outboundBytes
+        limits.connections = ConnectionBudget(limit: configuration.limits.connections)
+        limits.headDeadline = configuration.deadlines.head
+        limits.closeDeadline = configuration.deadlines.close
+        limits.ping = configuration.ping
+        limits.pong = configuration.deadlines.pong
+        return limits
+    }
+}
+
+/// The backplane on a loop of its own.
+final class BackplaneLoop: LoopHandler {
+    private let backplane: Backplane
+    private let net: NetLoop
+
+    init(backplane: Backplane, net: NetLoop) {
+        self.backplane = backplane
+        self.net = net
+    }
+
+    func woken() {}
+    func timerFired(kind: UInt32, value: UInt64) {}
+    func turnEnding() { backplane.turn(at: net.now) }
+}
+
+/// Hands values to a new thread that alone uses them from then on.
+///
+/// `@unchecked Sendable`: made before the thread starts, read once inside it; the maker keeps no use of what may not be shared.
+private final class SendOnce<Value>: @unchecked Sendable {
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+extension ListenAddress {
+    /// What `--listen` names: a literal address, or a name of this machine, which is looked up.
+    static func resolve(_ text: String) throws(NetError) -> SocketAddress {
+        if let literal = SocketAddress(text) { return literal }
+        guard let (host, portText) = split(text), let port = Int(portText) else {
+            throw NetError(number: 0, description: "listen: \"\(text)\" isn't HOST:PORT")
+        }
+        guard let first = try Resolver.resolve(host: host, port: port).first else {
+            throw NetError(number: 0, description: "listen: \(text) has no address")
+        }
+        return first
+    }
+}

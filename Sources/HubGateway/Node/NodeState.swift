@@ -1,0 +1,35 @@
+import HubCore
+import Synchronization
+
+/// What all threads of a node share: its health for `/readyz`, and each loop's numbers for `/metrics`.
+final class NodeState: Sendable {
+    /// `starting → ready → degraded(reason) → stopping`
+    enum Phase: Sendable, Equatable {
+        case starting(String)
+        case ready
+        case degraded(String)
+        case stopping
+
+        var isReady: Bool { self == .ready }
+    }
+
+    private let phaseBox = Mutex<Phase>(.starting("the first probe hasn't come back yet"))
+    private let loopBoxes: Mutex<[LoopNumbers]>
+    private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())
+
+    init(loops: Int) {
+        loopBoxes = Mutex([LoopNumbers](repeating: LoopNumbers(), count: loops))
+    }
+
+    var phase: Phase { phaseBox.withLock { $0 } }
+
+    /// Stopping is final.
+    func enter(_ phase: Phase) {
+        phaseBox.withLock { if $0 != .stopping { $0 = phase } }
+    }
+
+    func report(_ numbers: LoopNumbers, of loop: Int) { loopBoxes.withLock { $0[loop] = numbers } }
+    func report(_ numbers: BackplaneNumbers) { backplaneBox.withLock { $0 = numbers } }
+    var loopNumbers: [LoopNumbers] { loopBoxes.withLock { $0 } }
+    var backplaneNumbers: BackplaneNumbers { backplaneBox.withLock { $0 } }
+}

@@ -1,0 +1,30 @@
+import HubNet
+import HubWire
+
+/// One loop's counts since start. The loop owns them and copies them out a few times a second; nothing is shared on the way of a message.
+struct LoopNumbers: Sendable {
+    var net = NetCounters()
+    var connections = 0
+    var sessions = 0
+    var subscriptions = 0
+    var channels = 0
+    var watched = 0
+    var deliveries: UInt64 = 0
+    /// Publications taken from clients and the HTTP API, by class.
+    var publications: [UInt64] = [UInt64](repeating: 0, count: MessageClass.allCases.count)
+    /// Refusals sent, by code.
+    var refusals: [UInt64] = [UInt64](repeating: 0, count: ErrorCode.allCases.count)
+    var resyncs: UInt64 = 0
+    var authenticationFailures: UInt64 = 0
+}
+
+struct BackplaneNumbers: Sendable {
+    var linkUp = false
+    var received: UInt64 = 0
+    var resyncs: UInt64 = 0
+    var presenceChanges: UInt64 = 0
+    var swept: UInt64 = 0
+    /// Typing that was fanned out locally while the broker was away.
+    var localOnly: UInt64 = 0
+    var probesFailed: UInt64 = 0
+}

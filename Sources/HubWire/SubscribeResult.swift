@@ -1,0 +1,17 @@
+import HubBase
+
+/// How subscribing to one channel ended: where the subscriber stands, or why it was refused.
+package struct SubscribeResult: Sendable {
+    package var channel: Name
+    package var result: Result<Position, WireError>
+    /// Absent when the client gave no position.
+    package var recovered: Bool?
+    package var reason: String?
+
+    package init(channel: Name, result: Result<Position, WireError>, recovered: Bool? = nil, reason: String? = nil) {
+        self.channel = channel
+        self.result = result
+        self.recovered = recovered
+        self.reason = reason
+    }
+}

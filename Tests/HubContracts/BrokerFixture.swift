@@ -1,0 +1,28 @@
+import HubBase
+import HubCore
+
+/// What the broker's contract needs from an implementation under test. Everything happens on the thread that runs the suite.
+package protocol BrokerFixture: AnyObject {
+    /// How many nodes can share one backend here: 1 for memory. The suite uses two where it can, and the one as both elsewhere.
+    var nodeLimit: Int { get }
+    /// What the suite's namespaces have: `""` and `brief` (see `BrokerContract.namespaces`).
+    func makeNode() -> any Broker
+    /// The time that calls are to be given.
+    var now: Instant { get }
+    /// Advances every node that was made until `condition` holds; false when it doesn't within 5 s of the fixture's time.
+    func run(until condition: () -> Bool) -> Bool
+    /// Lets `span` pass on every node and on the backend. Suites only ask for short ones (below 2 s): Redis needs them for real.
+    func pass(_ span: Span)
+}
+
+/// The same for the presence store.
+package protocol PresenceStoreFixture: AnyObject {
+    var nodeLimit: Int { get }
+    /// `incarnation` and `name` as in `NodeEntry`. Timers: `PresenceStoreContract.timers`.
+    func makeNode(incarnation: Name, name: Name) -> any PresenceStore
+    var now: Instant { get }
+    func run(until condition: () -> Bool) -> Bool
+    func pass(_ span: Span)
+    /// Deletes the user's record behind the store's back, as an eviction or a restart without data would; nothing else of its partition.
+    func forgetRecord(of user: Name)
+}

@@ -1,0 +1,27 @@
+import HubBase
+import Testing
+
+/// One promise, as a test argument: `@Test(arguments: BrokerContract.checks)`.
+package struct BrokerCheck: Sendable, CustomTestStringConvertible {
+    package let name: String
+    package let run: @Sendable (any BrokerFixture) -> Void
+
+    package init(_ name: String, _ run: @escaping @Sendable (any BrokerFixture) -> Void) {
+        self.name = name
+        self.run = run
+    }
+
+    package var testDescription: String { name }
+}
+
+package struct PresenceStoreCheck: Sendable, CustomTestStringConvertible {
+    package let name: String
+    package let run: @Sendable (any PresenceStoreFixture) -> Void
+
+    package init(_ name: String, _ run: @escaping @Sendable (any PresenceStoreFixture) -> Void) {
+        self.name = name
+        self.run = run
+    }
+
+    package var testDescription: String { name }
+}

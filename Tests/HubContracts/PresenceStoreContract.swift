@@ -1,0 +1,83 @@
+import HubBase
+import HubCore
+import HubWire
+import Testing
+
+/// What every presence store promises. Each check has its own users, so that all can run on one backend, one after the other.
+package enum PresenceStoreContract {
+    /// The design's test timers.
+    package static var timers: PresenceTimers {
+        var timers = PresenceTimers()
+        timers.heartbeat = .milliseconds(800)
+        timers.lease = .milliseconds(2_400)
+        timers.sweepInterval = .milliseconds(100)
+        timers.gapMax = .milliseconds(1_200)
+        timers.hold = .milliseconds(1_400)
+        timers.grace = .milliseconds(400)
+        timers.userTTL = .seconds(10)
+        return timers
+    }
+
+    package static let checks: [PresenceStoreCheck] = [
+        PresenceStoreCheck("the first connection is one online event, told to every node", online),
+        PresenceStoreCheck("what doesn't change the user's state is no event, and keeps the version", noEvent),
+        PresenceStoreCheck("away and back are events with growing versions", away),
+        PresenceStoreCheck("a user is online if any connection is, else away if any is", severalDevices),
+        PresenceStoreCheck("closing one of two connections is no event", oneOfTwo),
+        PresenceStoreCheck("a user with invisible connections only is offline to others, and the lease stays", invisible),
+        PresenceStoreCheck("an operation on one user never touches another", others),
+        PresenceStoreCheck("a version is above the floor, whatever the store remembers", versionFloor),
+        PresenceStoreCheck("a batch is answered with a version for each operation, in order", batch),
+        PresenceStoreCheck("nothing is told from inside a call", neverInside),
+        PresenceStoreCheck("a clean leave is offline without grace, once, seen last at the close", cleanLeave),
+        PresenceStoreCheck("the last unclean close is offline after grace, once, seen last at the close", graceEnds),
+        PresenceStoreCheck("a connection within grace cancels it without an event", graceCancelled),
+        PresenceStoreCheck("a reconnect on B before A's late close is never offline", reconnectFirst),
+        PresenceStoreCheck("A's close before the reconnect on B, within grace, is never offline", closeFirst),
+        PresenceStoreCheck("a late close after grace and reconnect takes nothing away", lateClose),
+        PresenceStoreCheck("a close that comes twice takes effect once", closeTwice),
+        PresenceStoreCheck("a lease that isn't renewed ends the user once, whoever sweeps", expiredOnce),
+        PresenceStoreCheck("a renewed lease doesn't end", renewed),
+        PresenceStoreCheck("one expired lease of two leaves the user to the other", expiredOfTwo),
+        PresenceStoreCheck("nothing ends before a hold when nobody swept for longer than gapMax", hold),
+        PresenceStoreCheck("refresh reports the leases that the store doesn't know", missing),
+        PresenceStoreCheck("restoring without a record writes no event, and the state is there again", restore),
+        PresenceStoreCheck("inspect shows the connections and what is left of their leases", inspect),
+        PresenceStoreCheck("inspect counts no expired lease, also before any sweep", inspectExpired),
+        PresenceStoreCheck("a user who was never seen is offline at version 0", unknown),
+        PresenceStoreCheck("read answers in the order asked, over partitions", readOrder),
+        PresenceStoreCheck("announcing lists the living nodes with their connections", nodes),
+    ]
+
+    /// Sweeps the partitions of `users` on both nodes, at the design's pace, until `condition` holds.
+    static func sweep(
+        _ users: [Name], on nodes: (PresenceNode, PresenceNode), _ fixture: any PresenceStoreFixture, until condition: () -> Bool
+    ) -> Bool {
+        let partitions = Set(users.map { Partition.of($0) }).sorted()
+        for _ in 0..<60 {
+            for partition in partitions {
+                _ = nodes.0.sweep(partition)
+                _ = nodes.1.sweep(partition)
+            }
+            fixture.pass(.milliseconds(110))
+            if condition() { return true }
+        }
+        return false
+    }
+
+    /// Sweeps for a while; for what must not happen.
+    static func sweep(_ users: [Name], on nodes: (PresenceNode, PresenceNode), _ fixture: any PresenceStoreFixture, turns: Int) {
+        var left = turns
+        _ = sweep(users, on: nodes, fixture) {
+            left -= 1
+            return left <= 0
+        }
+    }
+
+    static func expectGrowing(_ changes: [PresenceChange]) {
+        for (before, after) in zip(changes, changes.dropFirst()) {
+            #expect(before.version < after.version)
+            #expect(before.status != after.status)
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import HubBase
+import HubContracts
+import HubCore
+
+/// The embedded presence store under virtual time.
+final class MemoryPresenceFixture: PresenceStoreFixture {
+    private var stores: [MemoryPresenceStore] = []
+    private(set) var now = Instant(nanoseconds: 5_000_000_000)
+
+    var nodeLimit: Int { 1 }
+
+    func makeNode(incarnation: Name, name: Name) -> any PresenceStore {
+        let store = MemoryPresenceStore(
+            timers: PresenceStoreContract.timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        stores.append(store)
+        return store
+    }
+
+    func run(until condition: () -> Bool) -> Bool {
+        for _ in 0..<500 {
+            if condition() { return true }
+            step(.milliseconds(10))
+        }
+        return condition()
+    }
+
+    func pass(_ span: Span) {
+        let end = now + span
+        while now < end { step(min(.milliseconds(10), end.since(now))) }
+    }
+
+    func forgetRecord(of user: Name) {
+        for store in stores { store.forgetRecord(of: user) }
+    }
+
+    private func step(_ span: Span) {
+        now = now + span
+        for store in stores { store.advance(at: now) }
+    }
+}

@@ -1,0 +1,11 @@
+import HubBase
+import HubContracts
+import HubCore
+import HubWire
+import Testing
+
+@Suite("The embedded presence store")
+struct MemoryPresenceTests {
+    @Test("keeps the store's contract", arguments: PresenceStoreContract.checks)
+    func contract(_ check: PresenceStoreCheck) { check.run(MemoryPresenceFixture()) }
+}

@@ -1,0 +1,54 @@
+import HubBase
+import HubCore
+import Testing
+
+import HubGateway
+
+@Suite("Health: the data path is proven or it isn't")
+struct HealthMachineTests {
+    private let start = Instant(nanoseconds: 1_000_000_000_000)
+
+    @Test("ready only once a probe has come back, never because a link says so")
+    func ready() {
+        var machine = HealthMachine()
+        #expect(machine.takeChange(at: start) == .down("not connected yet"))
+        machine.brokerChanged(.up, at: start)
+        #expect(machine.takeChange(at: start) == nil)
+        #expect(machine.probeIsDue(at: start) == true)
+        #expect(machine.probeIsDue(at: start + .milliseconds(1999)) == false)
+        machine.probeReturned(at: start + .milliseconds(1))
+        #expect(machine.takeChange(at: start + .milliseconds(1)) == .up)
+        #expect(machine.takeChange(at: start + .milliseconds(2)) == nil)
+    }
+
+    @Test("a path that swallows probes is down within five seconds of the last good one")
+    func silent() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        #expect(machine.takeChange(at: start) == .up)
+        _ = machine.probeIsDue(at: start + .seconds(2))
+        #expect(machine.takeChange(at: start + .milliseconds(4_700)) == nil)
+        guard case .down = machine.takeChange(at: start + .milliseconds(4_900)) else {
+            Issue.record("still up")
+            return
+        }
+        machine.probeReturned(at: start + .seconds(6))
+        #expect(machine.takeChange(at: start + .seconds(6)) == .up)
+    }
+
+    @Test("a link that says it's down is believed at once, and a new link must be proven anew")
+    func link() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        _ = machine.takeChange(at: start)
+        machine.brokerChanged(.down("connection refused"), at: start + .seconds(1))
+        #expect(machine.takeChange(at: start + .seconds(1)) == .down("connection refused"))
+        machine.brokerChanged(.up, at: start + .seconds(2))
+        #expect(machine.takeChange(at: start + .seconds(2)) == nil)
+        #expect(machine.probeIsDue(at: start + .seconds(2)) == true)
+    }
+}

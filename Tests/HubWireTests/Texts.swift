@@ -1,0 +1,55 @@
+import HubBase
+import HubWire
+
+// What the tests of this target say in one word.
+
+func bytes(_ text: String) -> [UInt8] { [UInt8](text.utf8) }
+
+/// What a scan found, with its ranges already read: a test's message doesn't outlive the call.
+struct Scanned: Equatable {
+    var type: RequestType?
+    var code: ErrorCode?
+    var message = ""
+    var id = ""
+    var channel: String?
+    var messageId: String?
+    var payload: String?
+    var request: Request?
+
+    static func == (left: Scanned, right: Scanned) -> Bool {
+        left.type == right.type && left.code == right.code && left.message == right.message && left.id == right.id
+            && left.channel == right.channel && left.messageId == right.messageId && left.payload == right.payload
+    }
+}
+
+func scan(_ message: [UInt8], depthMax: Int = 32) -> Scanned {
+    message.withUnsafeBytes { message in
+        func text(_ range: ByteRange) -> String? {
+            range.isPresent ? String(decoding: range.bytes(in: message), as: UTF8.self) : nil
+        }
+        switch EnvelopeScanner.scan(message, depthMax: depthMax) {
+        case .request(let request):
+            return Scanned(
+                type: request.type, id: text(request.id) ?? "", channel: text(request.channel), messageId: text(request.messageId),
+                payload: text(request.payload), request: request)
+        case .refused(let error, let id):
+            return Scanned(code: error.code, message: error.message, id: text(id) ?? "")
+        }
+    }
+}
+
+func scan(_ message: String, depthMax: Int = 32) -> Scanned { scan(bytes(message), depthMax: depthMax) }
+
+/// What an encoder appends, as text.
+func written(_ write: (inout ByteBuffer) -> Void) -> String {
+    var buffer = ByteBuffer(capacity: 16)
+    write(&buffer)
+    return String(decoding: buffer.bytes, as: UTF8.self)
+}
+
+extension UnsafeRawBufferPointer {
+    /// The bytes of a text that lives as long as the program: for raw ids in encoder tests.
+    static func literal(_ text: StaticString) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+    }
+}

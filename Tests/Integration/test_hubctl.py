@@ -1,0 +1,105 @@
+"""Journey 3, and what a person at a prompt sees."""
+
+import json
+import subprocess
+
+import pytest
+
+from client import Client
+from hub import BINARIES, Hub, eventually, free_port, hubctl, run, running
+
+
+@pytest.fixture(scope="module")
+def hub(folder):
+    with running(Hub(folder)) as node:
+        yield node
+
+
+def test_presence_tells_devices_and_states(hub):
+    phone, laptop, tablet = (Client(hub, "alice", device=device) for device in ("phone", "laptop", "tablet"))
+    with phone, laptop, tablet:
+        tablet.request("presence", payload={"status": "away"})
+
+        def answer():
+            told = hubctl(hub, "presence", "alice", "--json")
+            assert told.returncode == 0, told
+            user = json.loads(told.stdout)
+            user = user[0] if isinstance(user, list) else user
+            states = sorted((connection["device"], connection["state"]) for connection in user["connections"])
+            return states == [("laptop", "online"), ("phone", "online"), ("tablet", "away")] and user["status"] == "online"
+
+        eventually(answer, what="hubctl presence --json tells two devices online and one away")
+        told = hubctl(hub, "presence", "alice")
+        assert told.returncode == 0
+        for word in ("alice", "online", "phone", "laptop", "tablet", "away"):
+            assert word in told.stdout, told.stdout
+        assert told.stderr == ""
+
+
+def test_presence_of_several_and_of_nobody(hub):
+    with Client(hub, "bob"):
+        eventually(lambda: "online" in hubctl(hub, "presence", "bob").stdout)
+        told = hubctl(hub, "presence", "bob", "nobody")
+        assert told.returncode == 0
+        assert "bob" in told.stdout and "nobody" in told.stdout and "offline" in told.stdout
+
+
+def test_presence_watch_follows(hub):
+    process = subprocess.Popen(
+        [str(BINARIES / "hubctl"), "--url", hub.url, "presence", "carol", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "offline" in process.stdout.readline()
+        with Client(hub, "carol"):
+            assert "online" in process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_publish_and_subscribe(hub):
+    follower = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, "subscribe", "room:ctl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        with Client(hub, "alice") as alice:
+            alice.subscribe("room:ctl")
+
+            def heard():
+                published = hubctl(hub, "publish", "room:ctl", "from the prompt")
+                assert published.returncode == 0, published
+                return alice.expect(type="chat")["payload"] == {"text": "from the prompt"}
+
+            assert heard()
+            # The follower may have come after the first one.
+            lines = []
+            for _ in range(40):
+                alice.chat("room:ctl", "again")
+                if (line := _line_within(follower, 0.5)):
+                    lines.append(line)
+                    break
+            assert lines, "hubctl subscribe printed nothing"
+    finally:
+        follower.kill()
+        follower.communicate()
+
+
+def _line_within(process, seconds):
+    import select
+    return process.stdout.readline() if select.select([process.stdout], [], [], seconds)[0] else None
+
+
+def test_nodes(hub):
+    told = hubctl(hub, "nodes")
+    assert told.returncode == 0 and "hub" in told.stdout
+
+
+def test_the_exit_codes(hub):
+    assert hubctl(hub, "nodes").returncode == 0
+    refused = hubctl(hub, "publish", "x" * 300, "text")
+    assert refused.returncode == 1 and refused.stderr and "badName" in refused.stderr, refused
+    for arguments in ((), ("dance",), ("presence",), ("presence", "alice", "--jason"), ("publish", "room:x")):
+        wrong = run("hubctl", *arguments)
+        assert wrong.returncode == 2 and wrong.stderr, (arguments, wrong)
+    assert "--json" in run("hubctl", "presence", "alice", "--jason").stderr
+    gone = run("hubctl", "--url", f"http://127.0.0.1:{free_port()}", "nodes")
+    assert gone.returncode == 3 and gone.stderr
+    assert run("hubctl", "--help").returncode == 0
+    assert "hubctl" in run("hubctl", "--version").stdout

@@ -1,0 +1,84 @@
+"""The development page in a real browser: two people chat, see each other, lose the node and come back."""
+
+import pytest
+
+from browser import Browser
+from hub import TOP, Hub, eventually, request, status
+
+ONLINE = "document.querySelector('#state').className === 'online'"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as chromium:
+        yield chromium
+
+
+def person(user, status):
+    return f"document.querySelector('#people li[data-user={user}].{status}')"
+
+
+def says(text):
+    return f"[...document.querySelectorAll('.message:not(.pending) .text')].filter((element) => element.textContent === '{text}').length === 1"
+
+
+def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
+    hub = start(Hub, settings={"presence.grace": "400ms", "presence.sweepInterval": "100ms"})
+    alice = browser.tab(f"{hub.url}/")
+    alice.type("#name", "alice")
+    alice.enter()
+    alice.wait(ONLINE)
+    bob = browser.tab(f"{hub.url}/#name=bob&room=lobby", width=420, dark=True)
+    bob.wait(ONLINE)
+    # Each learns of the other, the newcomer from the other's read position.
+    for tab in (alice, bob):
+        tab.wait(person("alice", "online"))
+        tab.wait(person("bob", "online"))
+
+    alice.type("#draft", "Hello Bob")
+    bob.wait("document.querySelector('#typing').textContent.includes('alice')")
+    alice.enter()
+    for tab in (alice, bob):
+        tab.wait(says("Hello Bob"))
+    alice.wait("document.querySelector('.message.mine .seen').textContent === 'seen by bob'")
+    bob.type("#draft", "<b>Hello</b> Alice")
+    bob.enter()
+    alice.wait(says("<b>Hello</b> Alice"))
+    bob.hide(True)
+    alice.wait(person("bob", "away"))
+    alice.screenshot(tmp_path / "alice.png")
+    bob.screenshot(tmp_path / "bob.png")
+    bob.hide(False)
+    alice.wait(person("bob", "online"))
+
+    # The node dies; what is typed meanwhile waits, and is sent once.
+    hub.kill()
+    alice.wait("document.querySelector('#state').textContent.includes('lost the hub')")
+    alice.type("#draft", "typed in the tunnel")
+    alice.enter()
+    alice.wait("document.querySelector('.message.pending')")
+    start(Hub, port=hub.port, settings={"presence.grace": "400ms", "presence.sweepInterval": "100ms"})
+    for tab in (alice, bob):
+        tab.wait(ONLINE, seconds=40)
+        tab.wait(says("typed in the tunnel"), seconds=40)
+    for tab in (alice, bob):
+        tab.wait(person("alice", "online"))
+        tab.wait(person("bob", "online"))
+    bob.value("document.querySelector('#leave').click()")
+    alice.wait(person("bob", "offline"))
+    assert alice.value("faults") == [] and bob.value("faults") == []
+
+
+def test_the_page_asks_nobody_else(start):
+    hub = start(Hub)
+    code, fields, body = request(f"{hub.url}/")
+    assert code == 200 and fields["Content-Type"].startswith("text/html")
+    text = body.decode()
+    assert "http://" not in text and "https://" not in text and "src=" not in text and "@import" not in text
+
+
+def test_outside_development_there_is_no_page(start):
+    config = TOP / "config" / "compose.json5"
+    hub = start(Hub, dev=False, config=config, environment={"HUB_AUTH_SECRET": "k" * 32, "HUB_API_KEY": "a" * 32}, ready=False)
+    eventually(lambda: status(f"{hub.url}/healthz") == 200)
+    assert request(f"{hub.url}/")[0] == 404
