@@ -74,10 +74,17 @@ import Testing
         #expect(chain.read(Self.at(5, "taaaaaa5"), pings: 3) == nil)
         #expect(chain.judge(Self.at(4, "taaaaaa4"), previous: Self.mark("taaaaaa3"), pongs: 3) == .drop)
         #expect(chain.judge(Self.at(5, "taaaaaa5"), previous: Self.mark("taaaaaa4"), pongs: 3) == .drop)
-        var settled = chain
         #expect(chain.judge(Self.at(6, "taaaaaa6"), previous: Self.mark("taaaaaa5"), pongs: 3) == .deliver)
-        // After it an earlier one is a history that was rolled back.
-        let verdict = settled.judge(Self.at(4, "tbbbbbb4"), previous: Self.mark("taaaaaa3"), pongs: 4)
+        // Once a message from there on has come, an earlier one is a history that was rolled back.
+        let verdict = chain.judge(Self.at(4, "tbbbbbb4"), previous: Self.mark("taaaaaa3"), pongs: 3)
+        #expect(verdict == .resync(from: Self.at(3, "taaaaaa3"), .epochChanged))
+    }
+
+    @Test("when the link is proved to have brought all from before the position, an earlier one is no longer a late one")
+    func settled() {
+        var chain = Chain()
+        #expect(chain.read(Self.at(5, "taaaaaa5"), pings: 3) == nil)
+        let verdict = chain.judge(Self.at(4, "tbbbbbb4"), previous: Self.mark("taaaaaa3"), pongs: 4)
         #expect(verdict == .resync(from: Self.at(3, "taaaaaa3"), .epochChanged))
     }
 

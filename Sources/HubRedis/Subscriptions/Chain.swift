@@ -15,7 +15,8 @@ package struct Chain: Equatable {
 
     /// nil: not known yet; the first message sets it.
     package private(set) var position: Position?
-    /// Until the subscriber link has had this many pongs, messages from before a position that was *read* may still be on their way.
+    /// Until the subscriber link has had this many pongs, or has brought a message from the position on, messages from before a position
+    /// that was *read* may still be on their way: the two links don't wait for each other.
     private var settledAfterPongs: UInt64 = 0
 
     package init() {}
@@ -30,11 +31,16 @@ package struct Chain: Equatable {
         if known.epoch == next.epoch || known == .start {
             if next.offset == known.offset + 1 && previous == known.tag {
                 position = next
+                settledAfterPongs = 0
                 return .deliver
             }
-            if next.offset == known.offset && next.tag == known.tag { return .drop }
+            if next.offset == known.offset && next.tag == known.tag {
+                settledAfterPongs = 0
+                return .drop
+            }
             if next.offset < known.offset && pongs < settledAfterPongs { return .drop }
         }
+        settledAfterPongs = 0
         position = next
         let isAhead = (known.epoch == next.epoch || known == .start) && next.offset > known.offset + 1
         return .resync(from: before, isAhead ? .gap : .epochChanged)
