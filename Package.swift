@@ -36,8 +36,11 @@ let package = Package(
         tool("hub-swarm", ["HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
-        library("HubGateway", ["HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims"], resources: [.embedInCode("Page/index.html")]),
-        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims"],
+        library(
+            "HubGateway",
+            ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
+            resources: [.embedInCode("Page/index.html")]),
+        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
@@ -80,6 +83,8 @@ let package = Package(
         // Benchmarks: one program for each hot path.
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
         .target(name: "CCounting", path: "Benchmarks/CCounting"),
-        tool("bench-scan", ["HubWire", "HubBase"], path: "Benchmarks/Scan"),
+        .executableTarget(
+            name: "bench-scan", dependencies: ["HubWire", "HubBase"], path: "Benchmarks/Scan",
+            exclude: ["peers", "run.sh", "table.py", "envelopes.txt"], swiftSettings: strict),
     ]
 )

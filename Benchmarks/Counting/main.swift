@@ -63,10 +63,10 @@ func measure(subscribers: Int, channel: String) -> (allocations: Double, retains
     for socket in sockets { guard hub_drive_expect(socket, "\"offset\":1100,", 1) == 0 else { fail("publications are missing") } }
     usleep(300_000)
     var sink = [UInt8](repeating: 0, count: 65536)
-    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT.rawValue)) > 0 {} }
+    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT)) > 0 {} }
     bytes = hub_drive_measure(publisher, fresh, sockets[0])
     guard bytes > 100 else { fail("a publication of \(bytes) bytes can't be right") }
-    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT.rawValue)) > 0 {} }
+    for socket in sockets { while recv(socket, &sink, sink.count, Int32(MSG_DONTWAIT)) > 0 {} }
 
     let before = hub_counts_now()
     let result = sockets.withUnsafeBufferPointer {

@@ -127,6 +127,17 @@ struct WebSocketFrameFaultTests {
         #expect(driver.events.allSatisfy { $0.failureCode == nil })
     }
 
+    @Test("the next message's bytes are counted anew")
+    func bytesAnew() {
+        var driver = FrameDriver(limits: FrameLimits(messageBytes: 100, fragments: 10))
+        for _ in 0..<5 {
+            driver.receive(WireFrame(0x02, [UInt8](repeating: 1, count: 60)).bytes[...])
+            driver.receive(WireFrame(0x80, [UInt8](repeating: 1, count: 40)).bytes[...])
+        }
+        #expect(driver.events.count == 10)
+        #expect(driver.events.allSatisfy { $0.failureCode == nil })
+    }
+
     @Test("nothing is looked at after a failure or a close frame, §7.1.6")
     func over() {
         var failed = FrameDriver()

@@ -3,7 +3,7 @@
 import pytest
 
 from browser import Browser
-from hub import Hub, request
+from hub import TOP, Hub, eventually, request, status
 
 ONLINE = "document.querySelector('#state').className === 'online'"
 
@@ -78,5 +78,7 @@ def test_the_page_asks_nobody_else(start):
 
 
 def test_outside_development_there_is_no_page(start):
-    hub = start(lambda folder: Hub(folder, "--set", 'auth.keys=[{alg:"HS256",env:"KEY"}]', dev=False, environment={"KEY": "k" * 32}))
+    config = TOP / "config" / "compose.json5"
+    hub = start(Hub, dev=False, config=config, environment={"HUB_AUTH_SECRET": "k" * 32, "HUB_API_KEY": "a" * 32}, ready=False)
+    eventually(lambda: status(f"{hub.url}/healthz") == 200)
     assert request(f"{hub.url}/")[0] == 404

@@ -128,8 +128,8 @@ extension GatewayLoop {
     private func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
             if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8))) }
-            let claims = try tokens.verify(credential, now: wallMilliseconds()).get()
-            return .user(claims.subject, rights: .user(claims.subject), expires: claims.expires)
+            let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
+            return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
         }
         guard configuration.isDevelopment else { return .later }
         if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .user(user, rights: .everything, expires: nil) }

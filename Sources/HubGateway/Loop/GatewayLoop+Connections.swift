@@ -223,7 +223,7 @@ extension GatewayLoop: ServerHandler {
 
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
-        tokens = TokenVerifier(keys: configuration.tokenKeys.map(\.verifierKey))
+        tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
     }
 

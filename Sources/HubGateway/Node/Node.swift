@@ -64,16 +64,19 @@ package final class Node {
 
         var threads: [LoopThread] = []
         if usesRedis {
-            let parts = SendOnce((backplaneNet, configuration, identity, targets))
+            let backend: RedisBackend
+            do throws(RedisBackend.Problem) {
+                backend = try RedisBackend(
+                    loop: backplaneNet, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
+                    incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
+            } catch { throw NetError(number: 0, description: error.description) }
+            let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
             threads.append(
-                try LoopThread.start(name: "hub-backplane") {
-                    let (net, configuration, identity, targets) = parts.value
+                try LoopThread(name: "hub-backplane") {
+                    let (net, backend, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
-                    let backend = RedisBackend(
-                        loop: net, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
-                        node: identity.incarnation, nodeName: identity.name, chance: Chance(seed: seed &+ 1))
                     let backplane = Backplane(
-                        node: identity, state: state, log: log, broker: backend.broker, store: backend.store,
+                        node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
                         timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
                         ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
@@ -88,7 +91,7 @@ package final class Node {
             let parts = SendOnce((gateway, listeners.map { $0[number] }, configuration, identity, targets))
             let hostsBackplane = !usesRedis && number == 0
             threads.append(
-                try LoopThread.start(name: "hub-loop-\(number)") {
+                try LoopThread(name: "hub-loop-\(number)") {
                     let (gateway, listeners, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
                     if hostsBackplane {
