@@ -108,7 +108,7 @@ enum SettingTable {
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
         .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
         .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),
-        .integer("limits.depth", \.limits.depth, 4...128, live: true, "Nesting of a message's JSON."),
+        .integer("limits.depth", \.limits.depth, 4...64, live: true, "Nesting of a message's JSON."),
         .size("limits.messageIdBytes", \.limits.messageIdBytes, 16...255, live: true, "A sender's message id."),
         .size("limits.deviceBytes", \.limits.deviceBytes, 1...255, live: true, "A client's name for itself."),
         .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, "Head of an HTTP request."),
