@@ -3,7 +3,8 @@ import HubNet
 import Testing
 
 @Suite struct ClosingTests {
-    @Test("the peer's close comes back with its code, then the stream ends, RFC 6455 §5.5.1", arguments: [1000, 1001, 3000, 4999] as [UInt16])
+    @Test(
+        "the peer's close comes back with its code, then the stream ends, RFC 6455 §5.5.1", arguments: [1000, 1001, 3000, 4999] as [UInt16])
     func peerCloses(code: UInt16) throws {
         let fixture = try LoopFixture()
         let (client, _) = try fixture.join()
@@ -57,14 +58,16 @@ import Testing
         #expect(client.readEnd() != .deadline)
     }
 
-    @Test("a broken frame is answered with its code; unread input doesn't turn that into a reset", arguments: [
-        ([0x81, 0x01, 0x61], 1002),  // unmasked
-        ([0xC1, 0x80, 0, 0, 0, 0], 1002),  // RSV1 without an extension
-        ([0x89, 0xFE, 0x00, 0x7E, 0, 0, 0, 0], 1002),  // a ping of 126 bytes
-        ([0x81, 0x81, 0, 0, 0, 0, 0xFF], 1007),
-        ([0x82, 0xFF, 0, 0, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], 1009),
-        ([0x82, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 1002),
-    ] as [([UInt8], UInt16)])
+    @Test(
+        "a broken frame is answered with its code; unread input doesn't turn that into a reset",
+        arguments: [
+            ([0x81, 0x01, 0x61], 1002),  // unmasked
+            ([0xC1, 0x80, 0, 0, 0, 0], 1002),  // RSV1 without an extension
+            ([0x89, 0xFE, 0x00, 0x7E, 0, 0, 0, 0], 1002),  // a ping of 126 bytes
+            ([0x81, 0x81, 0, 0, 0, 0, 0xFF], 1007),
+            ([0x82, 0xFF, 0, 0, 0, 0, 0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], 1009),
+            ([0x82, 0xFF, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 1002),
+        ] as [([UInt8], UInt16)])
     func failures(bytes: [UInt8], code: UInt16) throws {
         let fixture = try LoopFixture()
         let (client, _) = try fixture.join()

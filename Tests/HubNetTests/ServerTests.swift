@@ -3,7 +3,8 @@ import HubNet
 import Testing
 
 @Suite struct ServerTests {
-    @Test("a message comes back whatever its length, in the form that RFC 6455 §5.2 gives it", arguments: [0, 1, 125, 126, 127, 65535, 65536])
+    @Test(
+        "a message comes back whatever its length, in the form that RFC 6455 §5.2 gives it", arguments: [0, 1, 125, 126, 127, 65535, 65536])
     func echo(count: Int) throws {
         let fixture = try LoopFixture()
         let (client, _) = try fixture.join()
@@ -39,7 +40,8 @@ import Testing
                 + RawClient.frame(0x80, [UInt8]("two".utf8)))
         var frames = [try client.readFrame(), try client.readFrame()]
         frames.sort { $0.opcode < $1.opcode }
-        #expect(frames == [RawClient.Frame(first: 0x81, payload: [UInt8]("one two".utf8)), RawClient.Frame(first: 0x8A, payload: [1, 2, 3])])
+        #expect(
+            frames == [RawClient.Frame(first: 0x81, payload: [UInt8]("one two".utf8)), RawClient.Frame(first: 0x8A, payload: [1, 2, 3])])
     }
 
     @Test("requests on one connection are answered in order, pipelined ones too, RFC 9112 §9.3.2")
@@ -145,7 +147,9 @@ import Testing
     func refusedUpgrade() throws {
         let fixture = try LoopFixture()
         let client = RawClient(port: fixture.port)
-        client.send("GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 8\r\nSec-WebSocket-Key: \(RawClient.key)\r\n\r\n")
+        client.send(
+            "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 8\r\nSec-WebSocket-Key: \(RawClient.key)\r\n\r\n"
+        )
         #expect(try client.readHead().hasPrefix("HTTP/1.1 426"))
         #expect(fixture.opens.all.isEmpty)
     }

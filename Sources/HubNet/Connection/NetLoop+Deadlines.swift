@@ -4,7 +4,9 @@ import HubBase
 extension NetLoop {
     /// The peer's address as text; empty when the connection has gone.
     package func peer(_ id: ConnectionID) -> String {
-        guard let connection = state.pointee.table.find(id), let address = System.peerAddress(connection.pointee.descriptor) else { return "" }
+        guard let connection = state.pointee.table.find(id), let address = System.peerAddress(connection.pointee.descriptor) else {
+            return ""
+        }
         return address.description
     }
 
@@ -73,7 +75,8 @@ extension NetLoop {
             FrameEncoder.appendClose(
                 code: NetCloseCode.silent, reason: Self.bytes("no pong"), maskingKey: maskingKey(connection), into: &close)
             state.pointee.counters.writes += 1
-            _ = System.send(connection.pointee.descriptor, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
+            _ = System.send(
+                connection.pointee.descriptor, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
         }
         lose(index, connection, "silent: no pong within \(options.limits.pong)")
     }

@@ -156,7 +156,8 @@ extension NetLoop {
         }
     }
 
-    private func upgrade(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?) {
+    private func upgrade(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?)
+    {
         let start = state.pointee.arena.count
         OpeningHandshake.write101(key, subprotocol: subprotocol, into: &state.pointee.arena)
         queueHTTP(id.index, connection, from: start)

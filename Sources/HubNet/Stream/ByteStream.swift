@@ -11,7 +11,7 @@ package final class ByteStream {
     /// Cleared by `close`; nothing that is called from a callback finds a stream half closed.
     unowned(unsafe) var loop: NetLoop?
     weak var handler: (any StreamHandler)?
-    let address: SocketAddress
+    package let address: SocketAddress
     let index: UInt32
     let generation: UInt32
     var descriptor: Int32 = -1

@@ -25,7 +25,9 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         if host.hasPrefix("["), host.hasSuffix("]") {
             var address = in6_addr()
             guard inet_pton(AF_INET6, String(host.dropFirst().dropLast()), &address) == 1 else { return nil }
-            let words = withUnsafeBytes(of: address) { ($0.loadUnaligned(as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)) }
+            let words = withUnsafeBytes(of: address) {
+                ($0.loadUnaligned(as: UInt64.self), $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+            }
             form = .v6(words.0, words.1, port, scope: 0)
         } else {
             var address = in_addr()

@@ -1,7 +1,6 @@
 import CHubShims
 import Glibc
 
-
 /// A client made of bytes: blocking, with a deadline on every wait, no help from the code under test.
 final class RawClient {
     struct Frame: Equatable {
@@ -47,7 +46,9 @@ final class RawClient {
     static func send(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
         var offset = 0
         while offset < bytes.count {
-            let count = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress! + offset, bytes.count - offset, Int32(MSG_NOSIGNAL)) }
+            let count = bytes.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress! + offset, bytes.count - offset, Int32(MSG_NOSIGNAL))
+            }
             if count <= 0 { return false }
             offset += count
         }
