@@ -17,8 +17,6 @@ final class CommandEncoder {
     static let metaTTL: Span = .seconds(7 * 86_400)
     /// Users of one expire call.
     static let sweepLimit = 100
-    /// How long a node's entry holds.
-    static let nodeSpan: Span = .seconds(30)
 
     init(
         keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, chance: Chance
@@ -33,7 +31,7 @@ final class CommandEncoder {
 
     func fingerprint(_ publication: Publication) -> Mark { fingerprint.content(publication) }
 
-    private func options(_ channel: Name) -> HistoryOptions {
+    func options(_ channel: Name) -> HistoryOptions {
         let namespace = channel.namespace
         return namespaces.first { namespace.elementsEqual($0.name) }?.options ?? standard
     }
@@ -261,7 +259,7 @@ final class CommandEncoder {
         out.argument(keys.nodes)
         out.argument(keys.nodeFacts)
         out.argument(incarnation.bytes)
-        out.argument(decimal: facts.isEmpty ? 0 : CommandEncoder.nodeSpan.milliseconds)
+        out.argument(decimal: facts.isEmpty ? 0 : PresenceLimits.nodeHolds.milliseconds)
         out.argument(facts)
     }
 }

@@ -9,11 +9,6 @@ package final class RedisPresenceStore: PresenceStore {
     /// Answers that mustn't be given from within a call.
     private var refused: [(Call, WireError)] = []
 
-    /// Operations of one apply, leases of one refresh, users of one read: a script stays near a millisecond.
-    package static let applyLimit = 50
-    package static let refreshLimit = 250
-    package static let readLimit = 1000
-
     /// A sweep that never comes to an end is a bug or somebody else's hand: it's cut here and goes on with the next one.
     private static let roundLimit = 1000
 
@@ -52,12 +47,12 @@ package final class RedisPresenceStore: PresenceStore {
     }
 
     package func apply(_ operations: [PresenceOperation], partition: Int, tag: RequestTag, at now: Instant) {
-        precondition(operations.count <= RedisPresenceStore.applyLimit, "\(operations.count) operations in one call")
+        precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
         send(.apply(ApplyCall(operations: operations, partition: partition, tag: tag)))
     }
 
     package func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant) {
-        precondition(leases.count <= RedisPresenceStore.refreshLimit, "\(leases.count) leases in one call")
+        precondition(leases.count <= PresenceLimits.leases, "\(leases.count) leases in one call")
         send(.refresh(RefreshCall(leases: leases, partition: partition, tag: tag)))
     }
 
@@ -66,7 +61,7 @@ package final class RedisPresenceStore: PresenceStore {
     }
 
     package func read(_ users: [Name], tag: RequestTag, at now: Instant) {
-        precondition(users.count <= RedisPresenceStore.readLimit, "\(users.count) users in one call")
+        precondition(users.count <= PresenceLimits.reads, "\(users.count) users in one call")
         var isAsked = [Bool](repeating: false, count: Partition.count)
         for user in users { isAsked[Partition.of(user)] = true }
         let call = StatesCall(users: users, partitions: isAsked.indices.filter { isAsked[$0] }, tag: tag)

@@ -35,22 +35,22 @@ package struct KeySpace: Sendable {
     static let configurationValue: StaticString = #"{"v":1,"P":256}"#
 
     /// Kinds of keys, with what names them.
-    enum Kind {
+    package enum Kind {
         // Of a channel.
-        static let meta: StaticString = "m:"
-        static let stream: StaticString = "s:"
-        static let dedup: StaticString = "d:"
-        static let live: StaticString = "c:"
-        static let reads: StaticString = "r:"
+        package static let meta: StaticString = "m:"
+        package static let stream: StaticString = "s:"
+        package static let dedup: StaticString = "d:"
+        package static let live: StaticString = "c:"
+        package static let reads: StaticString = "r:"
         // Of a user.
-        static let user: StaticString = "u:"
+        package static let user: StaticString = "u:"
         // Of a partition.
-        static let leases: StaticString = "pl"
-        static let grace: StaticString = "pg"
-        static let presenceMeta: StaticString = "pm"
-        static let presenceStream: StaticString = "ps"
-        static let presenceFeed: StaticString = "pf"
-        static let probe: StaticString = "probe:"
+        package static let leases: StaticString = "pl"
+        package static let grace: StaticString = "pg"
+        package static let presenceMeta: StaticString = "pm"
+        package static let presenceStream: StaticString = "ps"
+        package static let presenceFeed: StaticString = "pf"
+        package static let probe: StaticString = "probe:"
     }
 
     /// A key in full, for tables and tests; commands are written without making it.

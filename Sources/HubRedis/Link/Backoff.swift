@@ -2,19 +2,21 @@ import HubBase
 
 /// When to try again: from 50 ms, doubled each time up to 2 s, each with full-range jitter of its upper half, so that many nodes don't
 /// come back in the same instant (redis-design §5).
-struct Backoff {
-    static let first: Span = .milliseconds(50)
-    static let largest: Span = .seconds(2)
+package struct Backoff {
+    package static let first: Span = .milliseconds(50)
+    package static let largest: Span = .seconds(2)
     /// A link that held this long was a good one: start from `first` again.
-    static let settled: Span = .seconds(2)
+    package static let settled: Span = .seconds(2)
 
     private var next = Backoff.first
 
-    mutating func delay(_ chance: inout Chance) -> Span {
+    package init() {}
+
+    package mutating func delay(_ chance: inout Chance) -> Span {
         let current = next
         next = min(Span(nanoseconds: current.nanoseconds * 2), Backoff.largest)
         return chance.span(in: Span(nanoseconds: current.nanoseconds / 2)..<current)
     }
 
-    mutating func reset() { next = Backoff.first }
+    package mutating func reset() { next = Backoff.first }
 }

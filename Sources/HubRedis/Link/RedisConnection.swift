@@ -124,8 +124,11 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
                 open(address)
             } else {
                 state = .resolving(deadline: now + Self.phaseDeadline)
-                let resolved = resolved
-                Resolver.resolve(host: host, port: port) { resolved.post($0) }
+                let (resolved, signal) = (resolved, loop.signal)
+                Resolver.resolve(host: host, port: port) {
+                    resolved.post($0)
+                    signal.wake()
+                }
             }
         }
     }

@@ -2,7 +2,7 @@ import HubBase
 import HubWire
 
 /// What an error reply of Redis means for us, by its first word.
-enum RedisFault: Equatable {
+package enum RedisFault: Equatable {
     /// The script isn't loaded: load and call again.
     case noScript
     /// maxmemory is reached: nothing was written.
@@ -12,7 +12,7 @@ enum RedisFault: Equatable {
     /// A misuse, ours or the operator's.
     case other
 
-    init(_ text: UnsafeRawBufferPointer) {
+    package init(_ text: UnsafeRawBufferPointer) {
         if text.hasPrefix("NOSCRIPT") {
             self = .noScript
         } else if text.hasPrefix("OOM") || text.hasPrefix("-OOM") {
@@ -28,7 +28,7 @@ enum RedisFault: Equatable {
         "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "BUSY", "NOAUTH", "MISCONF", "UNBLOCKED", "MOVED", "ASK",
     ]
 
-    func wireError(_ text: String) -> WireError {
+    package func wireError(_ text: String) -> WireError {
         switch self {
         case .full: WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)
         case .noScript, .wrongServer: .redisAway
@@ -38,7 +38,7 @@ enum RedisFault: Equatable {
 }
 
 extension WireError {
-    static let redisAway = WireError(.unavailable, "Redis can't be reached; retry later.", retryAfter: 1000)
-    static let redisFull = WireError(.overloaded, "Too many requests wait for Redis; retry later.", retryAfter: 1000)
-    static let notOurs = WireError(.internal, "Redis gave an answer that isn't ours to read.")
+    package static let redisAway = WireError(.unavailable, "Redis can't be reached; retry later.", retryAfter: 1000)
+    package static let redisFull = WireError(.overloaded, "Too many requests wait for Redis; retry later.", retryAfter: 1000)
+    package static let notOurs = WireError(.internal, "Redis gave an answer that isn't ours to read.")
 }

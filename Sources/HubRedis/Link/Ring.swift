@@ -1,33 +1,35 @@
 /// A queue whose front leaves in constant time and that keeps its memory: an array used in a circle.
-struct Ring<Element> {
+package struct Ring<Element> {
     private var storage: [Element?] = []
     private var head = 0
-    private(set) var count = 0
+    package private(set) var count = 0
 
-    var isEmpty: Bool { count == 0 }
+    package init() {}
 
-    var first: Element? { count == 0 ? nil : storage[head] }
+    package var isEmpty: Bool { count == 0 }
+
+    package var first: Element? { count == 0 ? nil : storage[head] }
 
     /// The element at a distance from the front.
-    subscript(index: Int) -> Element {
+    package subscript(index: Int) -> Element {
         precondition(index >= 0 && index < count)
         return storage[(head + index) & (storage.count - 1)]!
     }
 
-    mutating func append(_ element: Element) {
+    package mutating func append(_ element: Element) {
         if count == storage.count { grow() }
         storage[(head + count) & (storage.count - 1)] = element
         count += 1
     }
 
-    mutating func prepend(_ element: Element) {
+    package mutating func prepend(_ element: Element) {
         if count == storage.count { grow() }
         head = (head &- 1) & (storage.count - 1)
         storage[head] = element
         count += 1
     }
 
-    mutating func removeFirst() -> Element? {
+    package mutating func removeFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = storage[head].take()
         head = (head + 1) & (storage.count - 1)
@@ -35,7 +37,7 @@ struct Ring<Element> {
         return element
     }
 
-    mutating func removeAll() {
+    package mutating func removeAll() {
         storage.removeAll()
         head = 0
         count = 0

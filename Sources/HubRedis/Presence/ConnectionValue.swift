@@ -4,8 +4,8 @@ import HubWire
 
 /// What a user's record keeps of one connection, field `c:<connection>`: the state's letter (all that scripts look at), then node, device
 /// and since: `o;4:node6:device1700000000000`. Names are length-prefixed, because they may hold any character.
-enum ConnectionValue {
-    static func append(state: ConnectionState, node: Name, device: Name, since: UInt64, to buffer: inout ByteBuffer) {
+package enum ConnectionValue {
+    package static func append(state: ConnectionState, node: Name, device: Name, since: UInt64, to buffer: inout ByteBuffer) {
         switch state {
         case .online: buffer.append("o;")
         case .away: buffer.append("a;")
@@ -19,15 +19,15 @@ enum ConnectionValue {
         buffer.append(decimal: since)
     }
 
-    struct Parsed: Equatable {
-        var state: ConnectionState
-        var node: Name
-        var device: Name
-        var since: UInt64
+    package struct Parsed: Equatable {
+        package var state: ConnectionState
+        package var node: Name
+        package var device: Name
+        package var since: UInt64
     }
 
     /// nil for anything that `append` wouldn't have written.
-    static func parse(_ bytes: UnsafeRawBufferPointer) -> Parsed? {
+    package static func parse(_ bytes: UnsafeRawBufferPointer) -> Parsed? {
         var rest = bytes
         guard let letter = rest.take(count: 1)?.first, rest.take(count: 1)?.first == UInt8(ascii: ";") else { return nil }
         let state: ConnectionState
@@ -51,7 +51,7 @@ enum ConnectionValue {
 
 extension PresenceStatus {
     /// As records and feeds spell it.
-    init?(_ text: UnsafeRawBufferPointer) {
+    package init?(_ text: UnsafeRawBufferPointer) {
         if text.equals("online") {
             self = .online
         } else if text.equals("away") {

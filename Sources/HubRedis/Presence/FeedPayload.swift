@@ -3,12 +3,12 @@ import HubWire
 
 /// The body of a feed publication: transitions of one script call, one after another, each `state:version:ms:length:user`. The user id is
 /// length-prefixed: its bytes come through as they are, and nothing needs to be unescaped.
-enum FeedPayload {
+package enum FeedPayload {
     /// At most as many as one script call can make.
-    static let limit = 250
+    package static let limit = 250
 
     /// nil when any of it isn't ours.
-    static func parse(_ bytes: UnsafeRawBufferPointer) -> [PresenceChange]? {
+    package static func parse(_ bytes: UnsafeRawBufferPointer) -> [PresenceChange]? {
         var changes: [PresenceChange] = []
         var rest = bytes
         let colon = UInt8(ascii: ":")

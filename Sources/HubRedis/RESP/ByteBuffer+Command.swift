@@ -4,7 +4,7 @@ import HubBase
 ///
 /// A command is `command(n)` followed by exactly n arguments.
 extension ByteBuffer {
-    mutating func command(_ arguments: Int) {
+    package mutating func command(_ arguments: Int) {
         append(UInt8(ascii: "*"))
         append(decimal: UInt64(arguments))
         append("\r\n")
@@ -16,26 +16,26 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    mutating func argument(_ text: StaticString) {
+    package mutating func argument(_ text: StaticString) {
         length(text.utf8CodeUnitCount)
         append(text)
         append("\r\n")
     }
 
-    mutating func argument(_ bytes: [UInt8]) {
+    package mutating func argument(_ bytes: [UInt8]) {
         length(bytes.count)
         append(bytes)
         append("\r\n")
     }
 
-    mutating func argument(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func argument(_ bytes: UnsafeRawBufferPointer) {
         length(bytes.count)
         append(bytes)
         append("\r\n")
     }
 
     /// Two runs of bytes as one argument.
-    mutating func argument(_ first: [UInt8], _ second: [UInt8], separator: UInt8) {
+    package mutating func argument(_ first: [UInt8], _ second: [UInt8], separator: UInt8) {
         length(first.count + 1 + second.count)
         append(first)
         append(separator)
@@ -43,20 +43,20 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    mutating func argument(_ mark: Mark) {
+    package mutating func argument(_ mark: Mark) {
         length(mark == .none ? 0 : 8)
         mark.append(to: &self)
         append("\r\n")
     }
 
-    mutating func argument(decimal value: UInt64) {
+    package mutating func argument(decimal value: UInt64) {
         length(decimalDigits(value))
         append(decimal: value)
         append("\r\n")
     }
 
     /// A key, from its partition's prefix, its kind and its name.
-    mutating func argument(key prefix: [UInt8], _ kind: StaticString, _ name: [UInt8] = []) {
+    package mutating func argument(key prefix: [UInt8], _ kind: StaticString, _ name: [UInt8] = []) {
         length(prefix.count + kind.utf8CodeUnitCount + name.count)
         append(prefix)
         append(kind)
@@ -65,7 +65,7 @@ extension ByteBuffer {
     }
 }
 
-func decimalDigits(_ value: UInt64) -> Int {
+package func decimalDigits(_ value: UInt64) -> Int {
     var digits = 1
     var rest = value / 10
     while rest > 0 {

@@ -4,32 +4,32 @@ import HubBase
 /// for each reply, so that a warm one costs no allocation, however many elements it has.
 ///
 /// Depth 0 is the reply itself; the elements of an array follow it one level deeper.
-struct Reply: ~Copyable {
-    enum Kind: UInt8 { case string, array, integer, null, status, error }
+package struct Reply: ~Copyable {
+    package enum Kind: UInt8 { case string, array, integer, null, status, error }
 
-    struct Item {
-        var kind: Kind
-        var depth: UInt8
+    package struct Item {
+        package var kind: Kind
+        package var depth: UInt8
         /// Where a string's bytes start.
-        var offset: UInt32
+        package var offset: UInt32
         /// A string's length, an array's count of elements, an integer's value.
-        var value: Int64
+        package var value: Int64
     }
 
-    var items: [Item] = []
-    var bytes = ByteBuffer(capacity: 4096)
+    package var items: [Item] = []
+    package var bytes = ByteBuffer(capacity: 4096)
 
-    mutating func removeAll() {
+    package mutating func removeAll() {
         items.removeAll(keepingCapacity: true)
         bytes.removeAll()
         bytes.trim(above: 1 << 20)
     }
 
-    var count: Int { items.count }
-    func kind(_ index: Int) -> Kind? { index < items.count ? items[index].kind : nil }
+    package var count: Int { items.count }
+    package func kind(_ index: Int) -> Kind? { index < items.count ? items[index].kind : nil }
 
     /// The bytes of a string, status or error; nil for everything else and past the end. Valid until the next reply.
-    func string(_ index: Int) -> UnsafeRawBufferPointer? {
+    package func string(_ index: Int) -> UnsafeRawBufferPointer? {
         guard index < items.count else { return nil }
         let item = items[index]
         switch item.kind {
@@ -39,29 +39,29 @@ struct Reply: ~Copyable {
         }
     }
 
-    func integer(_ index: Int) -> Int64? {
+    package func integer(_ index: Int) -> Int64? {
         guard index < items.count, items[index].kind == .integer else { return nil }
         return items[index].value
     }
 
     /// How many elements the array at `index` has.
-    func elements(_ index: Int) -> Int? {
+    package func elements(_ index: Int) -> Int? {
         guard index < items.count, items[index].kind == .array else { return nil }
         return Int(items[index].value)
     }
 
     /// The index behind the element at `index` and all that is within it.
-    func end(of index: Int) -> Int {
+    package func end(of index: Int) -> Int {
         guard index < items.count else { return items.count }
         var next = index + 1
         while next < items.count, items[next].depth > items[index].depth { next += 1 }
         return next
     }
 
-    var isError: Bool { kind(0) == .error }
+    package var isError: Bool { kind(0) == .error }
 
     /// The text of an error reply, for people and for `RedisFault`.
-    var errorText: String {
+    package var errorText: String {
         guard isError, let text = string(0) else { return "" }
         return String(decoding: text.prefix(200), as: UTF8.self)
     }
@@ -70,7 +70,7 @@ struct Reply: ~Copyable {
 /// Bytes as numbers and the like, without trapping and without `String`.
 extension UnsafeRawBufferPointer {
     /// Decimal digits alone, below 2^63.
-    var decimal: UInt64? {
+    package var decimal: UInt64? {
         guard count >= 1, count <= 19 else { return nil }
         var value: UInt64 = 0
         for byte in self {
@@ -80,23 +80,23 @@ extension UnsafeRawBufferPointer {
         return value < 1 << 63 ? value : nil
     }
 
-    func equals(_ text: StaticString) -> Bool {
+    package func equals(_ text: StaticString) -> Bool {
         count == text.utf8CodeUnitCount && elementsEqual(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    func hasPrefix(_ text: StaticString) -> Bool {
+    package func hasPrefix(_ text: StaticString) -> Bool {
         count >= text.utf8CodeUnitCount && UnsafeRawBufferPointer(rebasing: self[..<text.utf8CodeUnitCount]).equals(text)
     }
 
     /// Splits off what stands before the first `separator`; nil when there's none within `limit` bytes.
-    mutating func take(until separator: UInt8, limit: Int) -> UnsafeRawBufferPointer? {
+    package mutating func take(until separator: UInt8, limit: Int) -> UnsafeRawBufferPointer? {
         guard let place = prefix(limit + 1).firstIndex(of: separator) else { return nil }
         let taken = UnsafeRawBufferPointer(rebasing: self[..<place])
         self = UnsafeRawBufferPointer(rebasing: self[(place + 1)...])
         return taken
     }
 
-    mutating func take(count length: Int) -> UnsafeRawBufferPointer? {
+    package mutating func take(count length: Int) -> UnsafeRawBufferPointer? {
         guard length >= 0, length <= count else { return nil }
         let taken = UnsafeRawBufferPointer(rebasing: self[..<length])
         self = UnsafeRawBufferPointer(rebasing: self[length...])

@@ -6,15 +6,17 @@ import HubBase
 ///
 /// Whatever Redis, or something that isn't Redis, sends: what waits for its end is bounded by `limits.pendingBytes` before it's taken, the
 /// elements of a reply and the depth of arrays by counts. Past a limit the reader fails, and the link with it.
-final class ReplyReader {
-    struct Limits {
+package final class ReplyReader {
+    package struct Limits {
         /// Bytes of one reply; also what a reply that isn't complete may hold.
-        var pendingBytes = 16 << 20
-        var elements = 1 << 18
-        var depth = 4
+        package var pendingBytes = 16 << 20
+        package var elements = 1 << 18
+        package var depth = 4
+
+        package init() {}
     }
 
-    enum Outcome: Equatable {
+    package enum Outcome: Equatable {
         /// `reply` holds the next one, until the following call.
         case reply
         case incomplete
@@ -22,7 +24,7 @@ final class ReplyReader {
         case failed(String)
     }
 
-    private(set) var reply = Reply()
+    package private(set) var reply = Reply()
     private let limits: Limits
     private var reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -30,7 +32,7 @@ final class ReplyReader {
     /// Whether `reply` was handed out and may be overwritten.
     private var isHandedOut = false
 
-    init(limits: Limits = Limits()) {
+    package init(limits: Limits = Limits()) {
         self.limits = limits
         functions = .allocate(capacity: 1)
         var made = redisReplyObjectFunctions()
@@ -58,7 +60,7 @@ final class ReplyReader {
     }
 
     /// Forgets all that was fed: for a new connection.
-    func reset() {
+    package func reset() {
         redisReaderFree(reader)
         reader = redisReaderCreateWithFunctions(functions)
         install()
@@ -68,7 +70,7 @@ final class ReplyReader {
     }
 
     /// Takes what arrived; ask `next` until it's incomplete. Cost: one copy.
-    func feed(_ bytes: UnsafeRawBufferPointer) {
+    package func feed(_ bytes: UnsafeRawBufferPointer) {
         guard failure == nil, let base = bytes.baseAddress, bytes.count > 0 else { return }
         let waiting = reader.pointee.len - reader.pointee.pos
         guard waiting + bytes.count <= limits.pendingBytes else {
@@ -78,7 +80,7 @@ final class ReplyReader {
         if redisReaderFeed(reader, base.assumingMemoryBound(to: CChar.self), bytes.count) != REDIS_OK { failure = readerError }
     }
 
-    func next() -> Outcome {
+    package func next() -> Outcome {
         if let failure { return .failed(failure) }
         if isHandedOut {
             reply.removeAll()

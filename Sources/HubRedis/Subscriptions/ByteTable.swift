@@ -2,25 +2,25 @@ import HubBase
 
 /// Byte strings to small dense indexes, looked up without allocating. Open addressing with linear probing; removing shifts back, so
 /// there are no tombstones. The seed keeps clients, who choose the names, from choosing collisions.
-struct ByteTable {
+package struct ByteTable {
     private let seed: UInt64
     private var names: [[UInt8]] = []
     private var free: [Int] = []
     /// Indexes into `names`, or -1; a power of two of them, at most half full.
     private var slots: [Int32]
-    private(set) var count = 0
+    package private(set) var count = 0
 
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         self.seed = seed
         slots = [Int32](repeating: -1, count: 16)
     }
 
     /// One past the largest index that was ever given out.
-    var bound: Int { names.count }
+    package var bound: Int { names.count }
 
-    func name(_ index: Int) -> [UInt8] { names[index] }
+    package func name(_ index: Int) -> [UInt8] { names[index] }
 
-    func find(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    package func find(_ bytes: UnsafeRawBufferPointer) -> Int? {
         var slot = home(bytes)
         while true {
             let index = Int(slots[slot])
@@ -30,10 +30,10 @@ struct ByteTable {
         }
     }
 
-    func find(_ name: [UInt8]) -> Int? { name.withUnsafeBytes { find($0) } }
+    package func find(_ name: [UInt8]) -> Int? { name.withUnsafeBytes { find($0) } }
 
     /// Gives a name that isn't in the table the smallest free index there is.
-    mutating func insert(_ name: [UInt8]) -> Int {
+    package mutating func insert(_ name: [UInt8]) -> Int {
         if (count + 1) * 2 > slots.count { grow() }
         let index: Int
         if let reused = free.popLast() {
@@ -48,7 +48,7 @@ struct ByteTable {
         return index
     }
 
-    mutating func remove(_ index: Int) {
+    package mutating func remove(_ index: Int) {
         var hole = home(names[index])
         while Int(slots[hole]) != index { hole = (hole + 1) & (slots.count - 1) }
         slots[hole] = -1

@@ -3,13 +3,13 @@ import HubWire
 
 /// What comes over the pub/sub channel of a hub channel or of a partition's feed. The bytes come from Redis, where others may write:
 /// anything that isn't ours is nil.
-enum LiveMessage {
+package enum LiveMessage {
     /// `offset:epoch:previous tag:tag:` and then the body.
     case positioned(Position, previous: Mark, body: UnsafeRawBufferPointer)
     /// `E:` and then the body: no place in the channel. The other capital letters are kept for what comes later (members: J, L, U, R).
     case ephemeral(body: UnsafeRawBufferPointer)
 
-    init?(_ bytes: UnsafeRawBufferPointer) {
+    package init?(_ bytes: UnsafeRawBufferPointer) {
         var rest = bytes
         if rest.hasPrefix("E:") {
             self = .ephemeral(body: UnsafeRawBufferPointer(rebasing: rest[2...]))
@@ -27,7 +27,7 @@ enum LiveMessage {
 
 extension Position {
     /// The reply to `HMGET meta e s g`, from three strings or nulls; a channel that has none is at `.start`. nil for anything else.
-    init?(meta reply: borrowing Reply, at index: Int) {
+    package init?(meta reply: borrowing Reply, at index: Int) {
         guard reply.elements(index) == 3, reply.count >= index + 4 else { return nil }
         if reply.kind(index + 1) == .null || reply.kind(index + 2) == .null {
             self = .start
@@ -40,7 +40,7 @@ extension Position {
     }
 
     /// `offset:epoch:tag`, and behind it the fingerprint where there is one.
-    init?(reply text: UnsafeRawBufferPointer, fingerprint: inout Mark) {
+    package init?(reply text: UnsafeRawBufferPointer, fingerprint: inout Mark) {
         var rest = text
         let colon = UInt8(ascii: ":")
         guard let offset = rest.take(until: colon, limit: 16)?.decimal, offset < 1 << 53,

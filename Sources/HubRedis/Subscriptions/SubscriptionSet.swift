@@ -8,18 +8,18 @@ import HubWire
 ///
 /// One command for a channel is under way at a time; the opposite wish waits for its reply. So an UNSUBSCRIBE can't overtake the
 /// SUBSCRIBE that follows it, in either direction.
-struct SubscriptionSet {
+package struct SubscriptionSet {
     /// Who listens.
-    enum Subject: Equatable {
+    package enum Subject: Equatable {
         case channel(Name)
         case feed(Int)
         case probe
 
         /// A subject with positions counts as heard only when its position is known.
-        var hasPosition: Bool { self != .probe }
+        package var hasPosition: Bool { self != .probe }
     }
 
-    enum State: Equatable {
+    package enum State: Equatable {
         /// Not subscribed, and no command under way.
         case absent
         case subscribing
@@ -31,30 +31,35 @@ struct SubscriptionSet {
         case unsubscribing
     }
 
-    struct Waiter: Equatable {
-        var tag: RequestTag
-        var deadline: Instant
+    package struct Waiter: Equatable {
+        package var tag: RequestTag
+        package var deadline: Instant
+
+        package init(tag: RequestTag, deadline: Instant) {
+            self.tag = tag
+            self.deadline = deadline
+        }
     }
 
-    struct Entry {
-        var subject: Subject
-        var state: State = .absent
-        var isWanted = true
+    package struct Entry {
+        package var subject: Subject
+        package var state: State = .absent
+        package var isWanted = true
         /// The time to keep it for the next subscriber is over.
-        var isExpired = false
+        package var isExpired = false
         /// New whenever what's under way for the entry no longer counts.
-        var generation: UInt32 = 0
-        var chain = Chain()
-        var waiters: [Waiter] = []
+        package var generation: UInt32 = 0
+        package var chain = Chain()
+        package var waiters: [Waiter] = []
         fileprivate var isQueued = false
         fileprivate var isLingering = false
         fileprivate var lingerUntil = Instant.distantFuture
     }
 
     /// One SUBSCRIBE names this many channels at most (redis-design §5).
-    static let batch = 512
+    package static let batch = 512
     /// How long a channel stays subscribed after its last subscriber.
-    static let linger: Span = .seconds(30)
+    package static let linger: Span = .seconds(30)
 
     private var table: ByteTable
     private var entries: [Entry?] = []
@@ -64,32 +69,32 @@ struct SubscriptionSet {
     private var toUnsubscribe = Ring<Int>()
     private var lingering = Ring<Int>()
     /// Wanted entries that aren't live.
-    private(set) var unready = 0
+    package private(set) var unready = 0
 
-    init(seed: UInt64) { table = ByteTable(seed: seed) }
+    package init(seed: UInt64) { table = ByteTable(seed: seed) }
 
-    var count: Int { table.count }
-    var isReady: Bool { unready == 0 }
-    var hasCommands: Bool { !toSubscribe.isEmpty || !toUnsubscribe.isEmpty }
+    package var count: Int { table.count }
+    package var isReady: Bool { unready == 0 }
+    package var hasCommands: Bool { !toSubscribe.isEmpty || !toUnsubscribe.isEmpty }
 
-    func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
-    func find(_ name: [UInt8]) -> Int? { table.find(name) }
-    func name(_ index: Int) -> [UInt8] { table.name(index) }
+    package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
+    package func find(_ name: [UInt8]) -> Int? { table.find(name) }
+    package func name(_ index: Int) -> [UInt8] { table.name(index) }
 
-    subscript(index: Int) -> Entry {
+    package subscript(index: Int) -> Entry {
         guard let entry = entries[index] else { preconditionFailure("subscription \(index) is gone") }
         return entry
     }
 
     /// Whether `index` still means what it meant when `generation` was noted.
-    func isCurrent(_ index: Int, _ generation: UInt32) -> Bool {
+    package func isCurrent(_ index: Int, _ generation: UInt32) -> Bool {
         index < entries.count && entries[index]?.generation == generation
     }
 
     // MARK: Wishes
 
     /// Wants a channel. Returns its index.
-    mutating func want(_ name: [UInt8], _ subject: @autoclosure () -> Subject) -> Int {
+    package mutating func want(_ name: [UInt8], _ subject: @autoclosure () -> Subject) -> Int {
         if let index = table.find(name) {
             change(index) {
                 $0.isWanted = true; $0.isExpired = false
@@ -111,7 +116,7 @@ struct SubscriptionSet {
     }
 
     /// Doesn't want it any more: it's let go when nobody has wanted it again for `linger`.
-    mutating func unwant(_ index: Int, at now: Instant) {
+    package mutating func unwant(_ index: Int, at now: Instant) {
         guard self[index].isWanted else { return }
         change(index) {
             $0.isWanted = false
@@ -123,16 +128,16 @@ struct SubscriptionSet {
         }
     }
 
-    mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.waiters.append(waiter) }
+    package mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.waiters.append(waiter) }
 
-    mutating func takeWaiters(_ index: Int) -> [Waiter] {
+    package mutating func takeWaiters(_ index: Int) -> [Waiter] {
         guard entries[index]?.waiters.isEmpty == false else { return [] }
         defer { entries[index]?.waiters = [] }
         return self[index].waiters
     }
 
     /// Takes the waiters whose deadline has passed, from entries that aren't live; each with its subject.
-    mutating func takeOverdue(at now: Instant) -> [(Subject, RequestTag)] {
+    package mutating func takeOverdue(at now: Instant) -> [(Subject, RequestTag)] {
         guard unready > 0 else { return [] }
         var overdue: [(Subject, RequestTag)] = []
         for index in entries.indices {
@@ -148,7 +153,7 @@ struct SubscriptionSet {
     // MARK: Commands
 
     /// Indexes for one SUBSCRIBE; empty: none is due.
-    mutating func takeSubscribes() -> [Int] {
+    package mutating func takeSubscribes() -> [Int] {
         var taken: [Int] = []
         while taken.count < SubscriptionSet.batch, let index = toSubscribe.removeFirst() {
             guard entries[index] != nil, self[index].isQueued else { continue }
@@ -160,7 +165,7 @@ struct SubscriptionSet {
         return taken
     }
 
-    mutating func takeUnsubscribes(at now: Instant) -> [Int] {
+    package mutating func takeUnsubscribes(at now: Instant) -> [Int] {
         while let index = lingering.first {
             guard entries[index] != nil, self[index].isLingering else {
                 _ = lingering.removeFirst()
@@ -204,7 +209,7 @@ struct SubscriptionSet {
     private func lingerTime(at place: Int) -> Instant { entries[lingering[place]]?.lingerUntil ?? .distantFuture }
 
     /// The next entry whose position is to be read.
-    mutating func takeRead() -> Int? {
+    package mutating func takeRead() -> Int? {
         while let index = toRead.removeFirst() {
             guard entries[index]?.state == .unread else { continue }
             change(index) { $0.state = .reading }
@@ -215,7 +220,7 @@ struct SubscriptionSet {
 
     // MARK: Replies and losses
 
-    mutating func subscribed(_ index: Int) {
+    package mutating func subscribed(_ index: Int) {
         guard self[index].state == .subscribing else { return }
         guard self[index].subject.hasPosition else {
             change(index) { $0.state = .live }
@@ -227,7 +232,7 @@ struct SubscriptionSet {
     }
 
     /// Also when we didn't ask for it: then it's subscribed again.
-    mutating func unsubscribed(_ index: Int) {
+    package mutating func unsubscribed(_ index: Int) {
         let generation = nextGeneration()
         change(index) {
             $0.state = .absent
@@ -237,26 +242,26 @@ struct SubscriptionSet {
     }
 
     /// The position couldn't be read: it's tried again.
-    mutating func readFailed(_ index: Int, _ generation: UInt32) {
+    package mutating func readFailed(_ index: Int, _ generation: UInt32) {
         guard isCurrent(index, generation), self[index].state == .reading else { return }
         change(index) { $0.state = .unread }
         toRead.append(index)
     }
 
     /// The position was read. nil: it no longer matters, a message has set it, or the link has changed.
-    mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
+    package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
         guard isCurrent(index, generation), self[index].state == .reading else { return nil }
         let missed = entries[index]?.chain.read(position, pings: pings) ?? nil
         change(index) { $0.state = .live }
         return ReadOutcome(missed: missed)
     }
 
-    struct ReadOutcome: Equatable {
-        var missed: ResyncReason?
+    package struct ReadOutcome: Equatable {
+        package var missed: ResyncReason?
     }
 
     /// A message came: it says itself where the channel is, so nothing needs to be read any more.
-    mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
+    package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
         switch self[index].state {
         // Nobody wanted it when it was let go; whoever wants it again begins after the next SUBSCRIBE.
         case .absent, .subscribing, .unsubscribing: return .drop
@@ -267,7 +272,7 @@ struct SubscriptionSet {
     }
 
     /// The subscriber link is lost: all that's wanted is to be subscribed anew, all else is forgotten.
-    mutating func linkLost() {
+    package mutating func linkLost() {
         toSubscribe.removeAll()
         toRead.removeAll()
         toUnsubscribe.removeAll()
