@@ -84,6 +84,7 @@ let package = Package(
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
         // Benchmarks: one program for each hot path.
+        tool("bench-net", ["HubNet", "HubBase", "CHubShims"], path: "Benchmarks/Net"),
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
         .target(name: "CCounting", path: "Benchmarks/CCounting"),
         .executableTarget(

@@ -102,6 +102,7 @@ extension NetLoop {
             tearDown(index)
         } else {
             System.finishSending(connection.pointee.descriptor)
+            state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.closeDeadline)
         }
     }
 

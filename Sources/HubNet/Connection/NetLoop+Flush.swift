@@ -99,6 +99,10 @@ extension NetLoop {
         }
         Backlog.append(&connection.pointee.backlog, rest, partOfFrame: partOfFrame)
         connection.pointee.flags.insert(.isBlocked)
+        if connection.pointee.phase == .finishing {
+            // A long answer over a slow line: the closing handshake's deadline begins once it has left.
+            state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.keepAlive)
+        }
         updateInterest(index, connection)
     }
 
