@@ -48,8 +48,9 @@ enum SettingTable {
     }
 
     private static let access: [Setting] = [
-        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each.")
-        {
+        Setting(
+            "auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each."
+        ) {
             .tokenKeys($1.tokenKeys)
         } write: { value, _, configuration in
             guard case .tokenKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
@@ -98,7 +99,7 @@ enum SettingTable {
     private static let limits: [Setting] = [
         .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, "One message from a client."),
         .size(
-            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024, live: true,
+            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024,
             "What may wait to be sent on one connection."),
         .integer(
             "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
@@ -107,7 +108,7 @@ enum SettingTable {
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
         .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
         .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),
-        .integer("limits.depth", \.limits.depth, 4...128, live: true, "Nesting of a message's JSON."),
+        .integer("limits.depth", \.limits.depth, 4...64, live: true, "Nesting of a message's JSON."),
         .size("limits.messageIdBytes", \.limits.messageIdBytes, 16...255, live: true, "A sender's message id."),
         .size("limits.deviceBytes", \.limits.deviceBytes, 1...255, live: true, "A client's name for itself."),
         .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, "Head of an HTTP request."),

@@ -42,7 +42,7 @@ extension GatewayLoop {
         case .leave: leave(request, bytes, on: id)
         case .members, .history:
             let name = request.type == .members ? "members" : "history"
-            refuse(WireError(.unavailable, "\(name) isn't served by this version"), request.id, in: bytes, on: id)
+            refuse(WireError(.unavailable, "\(name) isn't served by this version", mayRetry: false), request.id, in: bytes, on: id)
         }
     }
 
