@@ -16,7 +16,7 @@ final class FakeServer {
     var accepted: Int { count.accepted.load(ordering: .relaxed) }
 
     init(_ bytes: [UInt8]) {
-        var template = Array("/tmp/hub-fake-XXXXXX".utf8CString)
+        var template = Array(("/tmp/hub-fake-" + String(repeating: "X", count: 6)).utf8CString)
         precondition(mkdtemp(&template) != nil)
         let path = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/s"
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)

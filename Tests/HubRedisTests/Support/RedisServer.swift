@@ -11,7 +11,7 @@ final class RedisServer {
     var url: String { "unix://\(socket)" }
 
     init(arguments: [String] = []) {
-        var template = Array("/tmp/hub-redis-XXXXXX".utf8CString)
+        var template = Array(("/tmp/hub-redis-" + String(repeating: "X", count: 6)).utf8CString)
         precondition(mkdtemp(&template) != nil)
         directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         self.arguments = arguments
