@@ -60,7 +60,12 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     start(Hub, port=hub.port, settings={"presence.grace": "400ms", "presence.sweepInterval": "100ms"})
     for tab in (alice, bob):
         tab.wait(ONLINE, seconds=40)
-        tab.wait(says("typed in the tunnel"), seconds=40)
+    alice.wait(says("typed in the tunnel"))
+    alice.type("#draft", "back again")
+    alice.enter()
+    bob.wait(says("back again"))
+    # Whoever came back later has it, or is told that something is missing.
+    bob.wait(f"{says('typed in the tunnel')} || document.querySelector('#messages').textContent.includes('may be missing')")
     for tab in (alice, bob):
         tab.wait(person("alice", "online"))
         tab.wait(person("bob", "online"))
