@@ -77,6 +77,7 @@ let package = Package(
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
         tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
+        tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),

@@ -36,7 +36,9 @@ package struct ClientMachine: Sendable {
         package var backoff = Backoff()
         /// The token goes in a `connect` envelope, because the transport can't set headers.
         package var connectsByEnvelope = false
+        /// For the transport to open.
         package var openDeadline: Span = .seconds(10)
+        package var welcomeDeadline: Span = .seconds(10)
         package var requestDeadline: Span = .seconds(10)
         package var closeDeadline: Span = .seconds(5)
         /// A connection that held for so long ends the row of failures.
@@ -96,7 +98,7 @@ package struct ClientMachine: Sendable {
 
     package mutating func transportOpened(now: Instant) {
         guard case .connecting = state else { preconditionFailure("a transport opened in \(state)") }
-        state = .greeting(until: now + options.openDeadline)
+        state = .greeting(until: now + options.welcomeDeadline)
         wishes.reset(byEnvelope: options.connectsByEnvelope)
     }
 
@@ -196,7 +198,7 @@ package struct ClientMachine: Sendable {
         case nothing
         case connect
         /// Drop the transport and report the end with this.
-        case abort(String)
+        case abort(TransportEnd)
     }
 
     /// Too early a call changes nothing.
@@ -205,9 +207,9 @@ package struct ClientMachine: Sendable {
         case .waiting(let until, _) where until <= now:
             state = .connecting(until: now + options.openDeadline)
             return .connect
-        case .connecting(let until) where until <= now: return .abort("no connection within \(options.openDeadline)")
-        case .greeting(let until) where until <= now: return .abort("no welcome within \(options.openDeadline)")
-        case .leaving(let until) where until <= now: return .abort("no answer to our close within \(options.closeDeadline)")
+        case .connecting(let until) where until <= now: return .abort(.failed("no connection within \(options.openDeadline)"))
+        case .greeting(let until) where until <= now: return .abort(.unwelcomed(after: options.welcomeDeadline))
+        case .leaving(let until) where until <= now: return .abort(.failed("no answer to our close within \(options.closeDeadline)"))
         default: return .nothing
         }
     }

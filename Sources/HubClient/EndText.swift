@@ -3,6 +3,7 @@ package enum EndText {
     package static func text(_ end: TransportEnd) -> String {
         switch end {
         case .failed(let why): why
+        case .unwelcomed(let span): "no welcome within \(span)"
         case .refused(let status, _): "HTTP \(status)"
         case .closed(nil, _): "closed without a code"
         case .closed(let code?, let reason): reason.isEmpty ? "close \(code)" : "close \(code), \(printable(reason))"

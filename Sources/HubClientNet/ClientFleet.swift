@@ -151,8 +151,8 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         clients[client].timerAt = .distantFuture
         switch clients[client].machine.deadlinePassed(now: loop.now) {
         case .connect: connect(client)
-        case .abort(let why):
-            if let connection = clients[client].connection { drop(client, connection, .failed(why)) }
+        case .abort(let end):
+            if let connection = clients[client].connection { drop(client, connection, end) }
         case .nothing:
             while let late = clients[client].machine.nextTimedOut(now: loop.now) {
                 handler?.unanswered(late, isTimeout: true, client: client)

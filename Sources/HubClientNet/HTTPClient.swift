@@ -9,6 +9,11 @@ package final class HTTPClient {
     package struct Answer: Sendable, Equatable {
         package var status: Int
         package var body: [UInt8]
+
+        package init(status: Int, body: [UInt8]) {
+            self.status = status
+            self.body = body
+        }
     }
 
     package enum Failure: Error, Sendable, Equatable {
@@ -20,12 +25,14 @@ package final class HTTPClient {
     }
 
     package static let bodyMax = 8 * 1024 * 1024
+    /// Once a process: it wasn't safe between threads before 7.84.
+    private static let isInitialised = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
     private let handle: UnsafeMutableRawPointer
     private let agent: String
 
     /// `agent`: "hubctl/0.1", for the server's logs.
     package init(agent: String) throws(Failure) {
-        guard curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK, let handle = curl_easy_init() else {
+        guard Self.isInitialised, let handle = curl_easy_init() else {
             throw .unusable("libcurl can't be initialised")
         }
         self.handle = handle

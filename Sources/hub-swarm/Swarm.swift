@@ -84,6 +84,8 @@ final class Swarm: FleetHandler {
         rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
         var client = ClientMachine.Options()
         client.requestsMax = 256
+        // A hub in development mode welcomes at once; any other waits for a token that won't come.
+        if tokens == nil { client.welcomeDeadline = .seconds(5) }
         for index in 0..<options.bots {
             bots.append(Bot(room: index % options.rooms))
             let added = fleet.add(client, route: index)
@@ -214,7 +216,11 @@ final class Swarm: FleetHandler {
             if case .finished = after { left += 1 }
             return
         }
-        report.ends[EndText.text(end), default: 0] += 1
+        var text = EndText.text(end)
+        if case .unwelcomed = end, tokens == nil {
+            text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
+        }
+        report.ends[text, default: 0] += 1
         switch after {
         case .wait: break
         case .finished: loseHope(client)

@@ -54,7 +54,10 @@ final class Follower: FleetHandler {
     private func follow() {
         fleet.handler = self
         interrupts.wake(fleet.loop.signal)
-        let client = fleet.add(ClientMachine.Options(), route: 0)
+        var options = ClientMachine.Options()
+        // A hub in development mode welcomes at once; any other waits for a token that won't come.
+        if hub.authorization == nil { options.welcomeDeadline = .seconds(3) }
+        let client = fleet.add(options, route: 0)
         fleet.change(client) { machine in
             switch wish {
             case .channels(let channels): for channel in channels { machine.subscribe(channel) }
@@ -150,8 +153,11 @@ final class Follower: FleetHandler {
         case .finished, .fetchToken: finish(refused(end))
         case .wait(let delay):
             guard wasWelcomed else {
-                if case .refused = end { return finish(refused(end)) }
-                return finish(.unreachable(Hub.unreachable(hub.url, EndText.text(end))))
+                switch end {
+                case .refused: return finish(refused(end))
+                case .unwelcomed where hub.authorization == nil: return finish(refused(end))
+                case .unwelcomed, .closed, .failed: return finish(.unreachable(Hub.unreachable(hub.url, EndText.text(end))))
+                }
             }
             output.note("connection lost (\(EndText.text(end))); back in \(delay.milliseconds) ms")
         }
@@ -162,9 +168,10 @@ final class Follower: FleetHandler {
             switch end {
             case .refused(let status, _): RefusalText.advice(status: status)
             case .closed(CloseCode.tokenInvalid.rawValue, _), .closed(CloseCode.tokenExpired.rawValue, _): RefusalText.advice(status: 401)
+            case .unwelcomed: RefusalText.advice(status: 401)
             case .closed, .failed: ""
             }
-        return .refused("the hub at \(hub.url) refused the connection: \(EndText.text(end))" + advice)
+        return .refused("the hub at \(hub.url) didn't let us in: \(EndText.text(end))" + advice)
     }
 
     func timerFired(kind: UInt32, value: UInt64) {
