@@ -31,7 +31,7 @@ final class CommandEncoder {
 
     func fingerprint(_ publication: Publication) -> Mark { fingerprint.content(publication) }
 
-    private func options(_ channel: Name) -> HistoryOptions {
+    func options(_ channel: Name) -> HistoryOptions {
         let namespace = channel.namespace
         return namespaces.first { namespace.elementsEqual($0.name) }?.options ?? standard
     }

@@ -118,6 +118,12 @@ package final class RedisBackend {
     func stop() {
         stops += 1
         guard stops == (broker == nil ? 0 : 1) + (store == nil ? 0 : 1) else { return }
+        if link.isUp {
+            // A word of parting, so that the node isn't listed until its entry ends. Nobody waits for the answer.
+            link.send(.announce(facts: [], .none))
+            link.flush()
+            loop.flushEarly()
+        }
         link.stop()
         subscriber.stop()
         failProbes { _ in true }
@@ -209,11 +215,12 @@ package final class RedisBackend {
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ reply: borrowing Reply) {
-        guard let position = Position(meta: reply, at: 0) else {
-            // Somebody else's value under our key. It's read again, and subscribers wait until their deadline.
-            foreignMessages += 1
-            return subscriber.set.readFailed(index, generation)
-        }
+        // Somebody else's value under our key: as if the channel had none. The next publication says where it really is.
+        if Position(meta: reply, at: 0) == nil { foreignMessages += 1 }
+        positionRead(index, generation, subject, Position(meta: reply, at: 0) ?? .start)
+    }
+
+    private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ position: Position) {
         guard let outcome = subscriber.set.read(index, generation, position, pings: subscriber.pings) else { return }
         switch subject {
         case .channel(let channel):
@@ -250,7 +257,8 @@ package final class RedisBackend {
         case .expire(let sweep): store?.expired(sweep, reply)
         case .states(let call): store?.stateRead(call, reply)
         case .inspect(let user, let tag): store?.inspected(user, tag, reply)
-        case .announce(_, let tag):
+        case .announce(let facts, let tag):
+            guard !facts.isEmpty else { return }
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
@@ -267,8 +275,15 @@ package final class RedisBackend {
         case .find(let sweep), .expire(let sweep): store?.delegate?.swept(.failure(error), partition: sweep.partition, tag: sweep.tag)
         case .states(let call): store?.delegate?.read(.failure(error), tag: call.tag)
         case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
-        case .announce(_, let tag): store?.delegate?.nodes(.failure(error), tag: tag)
-        case .position(let index, let generation, _): subscriber.set.readFailed(index, generation)
+        case .announce(let facts, let tag):
+            if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
+        case .position(let index, let generation, let subject):
+            if error.code == .unavailable {
+                subscriber.set.readFailed(index, generation)
+            } else {
+                foreignMessages += 1
+                positionRead(index, generation, subject, .start)
+            }
         case .broadcast, .probe, .ping, .setUp: break
         }
     }

@@ -37,9 +37,12 @@ package final class RedisBroker: Broker {
             answers.append(.refusedPublish(refusal, tag))
             return
         }
-        let fingerprint = backend.encoder.fingerprint(publication)
+        let retryFor = min(RedisLink.retryFor, backend.encoder.options(channel).dedup)
         backend.link.send(
-            .publish(PublishCall(channel: channel, publication: publication, tag: tag, fingerprint: fingerprint, since: now)))
+            .publish(
+                PublishCall(
+                    channel: channel, publication: publication, tag: tag, fingerprint: backend.encoder.fingerprint(publication),
+                    retryUntil: now + retryFor)))
     }
 
     package func broadcast(_ publication: Publication, to channel: Name, at now: Instant) {

@@ -95,10 +95,9 @@ extension Swarm {
             return
         }
         let now = Clock.now().nanoseconds
-        if order == .otherEpoch, envelope.position.isPresent {
-            noteEpoch(Position(text: envelope.position.bytes(in: message)), client)
-            bots[client].receiver.subscribed(at: offset > 0 ? offset - 1 : 0)
-        }
+        // A room that began anew may say so here first: its new subscribers were told of no epoch yet.
+        noteEpoch(envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil, client)
+        if order == .otherEpoch { bots[client].receiver.subscribed(at: offset > 0 ? offset - 1 : 0) }
         delivered += 1
         if !bots[client].receiver.received(offset) { mismatches.duplicated += 1 }
         guard let said = SwarmPayload(envelope.payload.bytes(in: message)), said.run == run, Int(said.bot) < bots.count else {

@@ -12,7 +12,7 @@ struct ImportTests {
         "HubCore": ["HubBase", "HubWire"],
         "HubClient": ["HubBase", "HubWire"],
         "HubNet": ["HubBase", "CHubShims", "COpenSSL", "CZlib", "Glibc", "Synchronization"],
-        "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims", "Glibc", "Synchronization"],
+        "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims", "Glibc", "Synchronization"],
         "HubToken": ["HubBase", "HubWire", "COpenSSL"],
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.

@@ -48,8 +48,9 @@ enum SettingTable {
     }
 
     private static let access: [Setting] = [
-        Setting("auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each.")
-        {
+        Setting(
+            "auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each."
+        ) {
             .tokenKeys($1.tokenKeys)
         } write: { value, _, configuration in
             guard case .tokenKeys(let keys) = value else { preconditionFailure("the kind of keys gave \(value)") }
@@ -98,7 +99,7 @@ enum SettingTable {
     private static let limits: [Setting] = [
         .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, "One message from a client."),
         .size(
-            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024, live: true,
+            "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024,
             "What may wait to be sent on one connection."),
         .integer(
             "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),

@@ -49,7 +49,9 @@ extension GatewayLoop: ServerHandler {
 
     func opened(_ id: ConnectionID) {
         let index = Int(id.index)
-        guard index < sessions.count, sessions[index].generation == id.generation, kinds[index] == .session else { return }
+        guard index < sessions.count, sessions[index].generation == id.generation else { return }
+        if kinds[index] == .echo { net.allow(id, messageBytes: configuration.diagnostics.echoBytes) }
+        guard kinds[index] == .session else { return }
         numbers.sessions += 1
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)

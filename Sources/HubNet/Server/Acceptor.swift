@@ -8,6 +8,8 @@ final class Acceptor {
     /// Given up for a moment when there is no descriptor left, so that who waits is turned away rather than left hanging.
     var spare: Int32 = System.openSpare()
     var isPaused = false
+    /// No connection is kept for another request any more.
+    var hasStopped = false
 
     deinit { if spare >= 0 { System.close(spare) } }
 }
@@ -27,8 +29,18 @@ extension NetLoop {
         watchListener(box, index, EPOLL_CTL_ADD, acceptor.isPaused ? 0 : Readiness.input)
     }
 
-    /// Closes the listeners. Who hasn't been accepted yet is reset by the kernel.
-    package func stopAccepting() { acceptor.listeners.removeAll() }
+    /// Closes the listeners, and the HTTP connections that wait for a next request; those that have one under way are closed after its
+    /// answer. Who hasn't been accepted yet is reset by the kernel.
+    package func stopAccepting() {
+        acceptor.listeners.removeAll()
+        acceptor.hasStopped = true
+        for index in 0..<state.pointee.table.count {
+            let connection = state.pointee.table[index]
+            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending), connection.pointee.partial == nil
+            else { continue }
+            finish(index, connection)
+        }
+    }
 
     private func watchListener(_ box: ListenSocketBox, _ index: Int, _ operation: Int32, _ events: UInt32) {
         let data = EventTag(.listener, index: UInt32(index)).data

@@ -184,7 +184,7 @@ extension NetLoop {
     private func answer(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ response: HTTPResponse) {
         precondition(!state.pointee.isEncoding, "a request is answered while a frame is being made")
         let isHead = connection.pointee.exchange?.pointee.isHead ?? false
-        let keepAlive = (connection.pointee.exchange?.pointee.keepAlive ?? false) && !response.closes
+        let keepAlive = (connection.pointee.exchange?.pointee.keepAlive ?? false) && !response.closes && !acceptor.hasStopped
         let start = state.pointee.arena.count
         HTTPResponseWriter.write(
             response, keepAlive: keepAlive, isHead: isHead, date: System.wallSeconds(), into: &state.pointee.arena)

@@ -15,6 +15,7 @@ enum Call {
     case expire(Sweep)
     case states(StatesCall)
     case inspect(Name, RequestTag)
+    /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
@@ -45,8 +46,8 @@ struct PublishCall {
     var tag: RequestTag
     /// Tells a retry from another message under the same id.
     var fingerprint: Mark
-    /// When the caller asked: what isn't known 30 s later is given up.
-    var since: Instant
+    /// Made again until then at most: the message id must still be remembered, or it could be published twice.
+    var retryUntil: Instant
 }
 
 struct ReadCall {

@@ -13,21 +13,23 @@ final class RedisLink: ConnectionOwner {
     static let deadline: Span = .seconds(3)
     static let pingInterval: Span = .seconds(5)
     static let retryFor: Span = .seconds(30)
+    /// Calls are made again after so many NOSCRIPTs; whoever flushes faster than that gets `unavailable`.
+    static let reloadLimit = 5
 
     private struct Pending {
         var call: Call
         /// Replies that are still owed.
         var replies: Int
         var sent: Instant
-        /// Made again after a NOSCRIPT: once.
-        var isRetry = false
+        /// How often it was made again after a NOSCRIPT.
+        var reloads = 0
         /// The order in which calls were first made.
         var sequence: UInt64 = 0
     }
 
     private struct Held {
         var call: Call
-        var isRetry: Bool
+        var reloads: Int
         var sequence: UInt64
     }
 
@@ -83,17 +85,17 @@ final class RedisLink: ConnectionOwner {
         if case .publish(let publish) = call { publishedBytes += publish.publication.payload.count }
         sequence += 1
         if isReloading && call.isScript {
-            held.append(Held(call: call, isRetry: false, sequence: sequence))
+            held.append(Held(call: call, reloads: 0, sequence: sequence))
         } else {
-            write(call, isRetry: false, sequence)
+            write(call, reloads: 0, sequence)
         }
     }
 
-    private func write(_ call: Call, isRetry: Bool, _ sequence: UInt64) {
+    private func write(_ call: Call, reloads: Int, _ sequence: UInt64) {
         var replies = 1
         if case .states(let states) = call { replies = states.replies }
         owedReplies += replies
-        pending.append(Pending(call: call, replies: replies, sent: loop.now, isRetry: isRetry, sequence: sequence))
+        pending.append(Pending(call: call, replies: replies, sent: loop.now, reloads: reloads, sequence: sequence))
         owner.write(call, into: &connection.out, scripts: scripts)
     }
 
@@ -109,11 +111,17 @@ final class RedisLink: ConnectionOwner {
         connection.advance(at: now)
     }
 
-    /// Publications whose time is over. While the link is down only they wait, in the order in which they were asked for.
+    /// Publications whose time is over; their outcome stays unknown.
     private func giveUp(at now: Instant) {
-        while !isUp, case .publish(let publish)? = held.first?.call, now.since(publish.since) >= RedisLink.retryFor {
-            fail(held.removeFirst().call, .redisAway)
+        guard !isUp, !held.isEmpty else { return }
+        func isOver(_ waiting: Held) -> Bool {
+            if case .publish(let publish) = waiting.call { return publish.retryUntil <= now }
+            return false
         }
+        let over = held.filter(isOver)
+        guard !over.isEmpty else { return }
+        held.removeAll(where: isOver)
+        for waiting in over { fail(waiting.call, .redisAway) }
     }
 
     private func fail(_ call: Call, _ error: WireError) {
@@ -128,7 +136,7 @@ final class RedisLink: ConnectionOwner {
     private func makeHeld() {
         let calls = held.sorted { $0.sequence < $1.sequence }
         held.removeAll()
-        for waiting in calls { write(waiting.call, isRetry: waiting.isRetry, waiting.sequence) }
+        for waiting in calls { write(waiting.call, reloads: waiting.reloads, waiting.sequence) }
     }
 
     // MARK: ConnectionOwner
@@ -175,8 +183,8 @@ final class RedisLink: ConnectionOwner {
 
     private func refused(_ next: Pending, _ fault: RedisFault, _ text: String) {
         switch fault {
-        case .noScript where next.call.isScript && !next.isRetry:
-            held.append(Held(call: next.call, isRetry: true, sequence: next.sequence))
+        case .noScript where next.call.isScript && next.reloads < RedisLink.reloadLimit:
+            held.append(Held(call: next.call, reloads: next.reloads + 1, sequence: next.sequence))
             // What was sent before the reload finds no script either, and comes here before the reload's own replies do; what's new waits
             // meanwhile. So the order of publications holds.
             if !isReloading {
@@ -185,7 +193,7 @@ final class RedisLink: ConnectionOwner {
             }
         case .wrongServer:
             if case .publish = next.call {
-                held.append(Held(call: next.call, isRetry: false, sequence: next.sequence))
+                held.append(Held(call: next.call, reloads: 0, sequence: next.sequence))
             } else {
                 fail(next.call, .redisAway)
             }
@@ -220,6 +228,7 @@ final class RedisLink: ConnectionOwner {
                 isReloading = false
                 makeHeld()
             } else if script == Script.allCases.last && !isReloading {
+                giveUp(at: loop.now)
                 isUp = true
                 lastPing = loop.now
                 // First of all: what may have been published before the link was lost.
@@ -244,10 +253,10 @@ final class RedisLink: ConnectionOwner {
             if case .publish = one.call { waiting.append(one) } else { over.append(one.call) }
         }
         for one in held { sort(one) }
-        while let lost = pending.removeFirst() { sort(Held(call: lost.call, isRetry: false, sequence: lost.sequence)) }
+        while let lost = pending.removeFirst() { sort(Held(call: lost.call, reloads: 0, sequence: lost.sequence)) }
         owedReplies = 0
         held = waiting.sorted { $0.sequence < $1.sequence }
-        for index in held.indices { held[index].isRetry = false }
+        for index in held.indices { held[index].reloads = 0 }
         for call in over { fail(call, .redisAway) }
     }
 }

@@ -49,7 +49,7 @@ local function emit(newEpoch, tag)
   local meta = redis.call('HMGET', META, 'e', 's', 'g')
   local epoch, previous = meta[1], meta[3] or ''
   local offset = tonumber(meta[2] or '')
-  if not epoch or not offset then
+  if not epoch or #epoch ~= 8 or not offset then
     epoch, offset, previous = newEpoch, 0, ''
     redis.call('DEL', STREAM)
   end

@@ -8,7 +8,7 @@ if known then return {1, known} end
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
 local epoch, previous = meta[1], meta[3] or ''
 local offset = tonumber(meta[2] or '')
-local isNew = not epoch or not offset
+local isNew = not epoch or #epoch ~= 8 or not offset
 if isNew then epoch, offset, previous = ARGV[1], 0, '' end
 local size = tonumber(ARGV[3])
 local place = string.format('%.0f', offset + 1)

@@ -25,6 +25,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var sweeps: [RequestTag: Result<Int, WireError>] = [:]
     private(set) var probes: [RequestTag: Bool] = [:]
     private(set) var reads: [RequestTag: Result<PresenceSnapshot, WireError>] = [:]
+    private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
     private(set) var seen: [Name: [Seen]] = [:]
     private(set) var changes: [PresenceChange] = []
     private(set) var feedGaps = 0
@@ -106,6 +107,14 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return tag
     }
 
+    /// The incarnations of the nodes that live, this one among them.
+    func announce() -> [Name] {
+        let tag = tag()
+        store.announce(connections: 3, tag: tag, at: fixture.now)
+        _ = fixture.run { nodeLists[tag] != nil }
+        return ((try? nodeLists[tag]?.get()) ?? []).map(\.incarnation)
+    }
+
     /// Judges what was seen of a channel as a client would: every hole is announced, nothing twice. Says what's wrong, or nothing.
     func complaints(_ channel: Name, from start: Position = .start) -> [String] {
         var complaints: [String] = []
@@ -157,7 +166,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) { sweeps[tag] = result }
     func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag) { reads[tag] = result }
     func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {}
-    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) {}
+    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) { nodeLists[tag] = result }
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
         self.changes += changes
         if gap { feedGaps += 1 }
