@@ -43,7 +43,8 @@ let package = Package(
             "HubGateway",
             ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Page/index.html")]),
-        library("HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
+        library(
+            "HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),

@@ -23,7 +23,9 @@ struct ImportTests {
         ],
         "HubClientNet": ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl", "Glibc", "Synchronization"],
         "hubd": ["HubGateway", "Glibc", "Foundation"],
-        "hubctl": ["HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation"],
+        "hubctl": [
+            "HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation",
+        ],
         "hub-swarm": [
             "HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc",
         ],
