@@ -22,7 +22,7 @@ extension MemoryPresenceStore {
             MemoryUser.Connection(
                 connection: operation.connection, node: operation.node, device: operation.device, state: state, since: operation.since,
                 leaseEnds: now + timers.lease))
-        user.ends = now + timers.userTTL
+        user.ends = .distantFuture
         user.grace = nil
         let aggregate = user.aggregate
         if known == nil {

@@ -85,7 +85,6 @@ package final class MemoryPresenceStore: PresenceStore {
                 missing.append(place)
                 continue
             }
-            user.ends = now + timers.userTTL
         }
         outputs.append(.refreshed(.success(missing), tag))
     }

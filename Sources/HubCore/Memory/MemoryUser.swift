@@ -23,7 +23,8 @@ final class MemoryUser {
     private(set) var connections: [Connection] = []
     /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
     var grace: (began: Instant, ends: Instant)?
-    /// When the record goes, as its TTL in Redis.
+    /// When an offline user's record goes. Others have no end: in Redis a record's TTL is for the case that no node sweeps, and here that
+    /// is the case when there is no store either.
     var ends = Instant.distantFuture
     /// The earliest entry for this user among the partition's deadlines.
     var queuedDue = Instant.distantFuture
