@@ -3,7 +3,38 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+// Who calls, for finding what a count is made of: return addresses and how often. Off until hub_counts_sites(1).
+enum { sites_max = 4096 };
+static struct { _Atomic(void *) caller; _Atomic uint64_t times; } sites[sites_max];
+static _Atomic int sites_on;
+
+static void note(void *caller) {
+    if (!atomic_load_explicit(&sites_on, memory_order_relaxed)) return;
+    size_t place = ((uintptr_t)caller * 0x9E3779B97F4A7C15u) >> 52;
+    for (int i = 0; i < sites_max; i++, place = (place + 1) % sites_max) {
+        void *held = atomic_load(&sites[place].caller);
+        if (!held && !atomic_compare_exchange_strong(&sites[place].caller, &held, caller) && held != caller) continue;
+        if (held && held != caller) continue;
+        atomic_fetch_add(&sites[place].times, 1);
+        return;
+    }
+}
+
+void hub_counts_sites(int on) { atomic_store(&sites_on, on); }
+
+void hub_counts_print_sites(uint64_t least) {
+    for (int i = 0; i < sites_max; i++) {
+        Dl_info info;
+        void *caller = atomic_load(&sites[i].caller);
+        uint64_t times = atomic_load(&sites[i].times);
+        if (!caller || times < least) continue;
+        uintptr_t base = dladdr(caller, &info) ? (uintptr_t)info.dli_fbase : 0;
+        printf("%8lu  0x%lx  %s\n", (unsigned long)times, (unsigned long)((uintptr_t)caller - base), base ? info.dli_fname : "?");
+    }
+}
 
 // The C library's own entry points: glibc documents that a program may define malloc and friends itself, and keeps these for it.
 extern void *__libc_malloc(size_t);
@@ -15,7 +46,7 @@ static _Atomic uint64_t allocations, retains;
 
 static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
 
-void *malloc(size_t size) { count(&allocations); return __libc_malloc(size); }
+void *malloc(size_t size) { count(&allocations); note(__builtin_return_address(0)); return __libc_malloc(size); }
 void *calloc(size_t count_, size_t size) { count(&allocations); return __libc_calloc(count_, size); }
 void *realloc(void *block, size_t size) { count(&allocations); return __libc_realloc(block, size); }
 void *memalign(size_t alignment, size_t size) { count(&allocations); return __libc_memalign(alignment, size); }
@@ -32,6 +63,7 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
         static void *(*real)(void *);                                   \
         if (!real) real = (void *(*)(void *))dlsym(RTLD_NEXT, #name);   \
         count(&retains);                                                \
+        note(__builtin_return_address(0));                              \
         return real(object);                                            \
     }
 FORWARD(swift_retain)

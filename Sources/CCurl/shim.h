@@ -1,1 +1,37 @@
+// What Swift can't call of libcurl: curl_easy_setopt and curl_easy_getinfo are variadic. Inline and here, not in CHubShims, so that
+// only programs which speak HTTP themselves are linked with libcurl.
+#ifndef HUB_CURL_SHIM_H
+#define HUB_CURL_SHIM_H
+
 #include <curl/curl.h>
+
+static inline CURLcode hub_curl_set_long(CURL *handle, CURLoption option, long value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+// Strings and lists: libcurl copies strings, but neither lists nor the body's bytes.
+static inline CURLcode hub_curl_set_pointer(CURL *handle, CURLoption option, const void *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+
+typedef size_t (*hub_curl_writer)(char *bytes, size_t size, size_t count, void *context);
+
+static inline CURLcode hub_curl_set_writer(CURL *handle, hub_curl_writer writer, void *context) {
+    CURLcode result = curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, writer);
+    return result != CURLE_OK ? result : curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
+}
+
+static inline CURLcode hub_curl_get_status(CURL *handle, long *status) {
+    return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, status);
+}
+
+// A redirect or a URL must not lead to file:, ftp: and the like. The textual option came with 7.85, which deprecated the other one.
+static inline CURLcode hub_curl_only_http(CURL *handle) {
+#if LIBCURL_VERSION_NUM >= 0x075500
+    return curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    return curl_easy_setopt(handle, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+}
+
+#endif

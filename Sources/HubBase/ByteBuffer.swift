@@ -86,6 +86,12 @@ package struct ByteBuffer: ~Copyable {
 
     @inlinable package mutating func removeAll() { count = 0 }
 
+    /// Drops the last `length` bytes.
+    @inlinable package mutating func removeLast(_ length: Int) {
+        precondition(length >= 0 && length <= count)
+        count -= length
+    }
+
     /// Drops the first `length` bytes and moves the rest to the front. Cost: one move of what stays.
     @inlinable package mutating func removeFirst(_ length: Int) {
         precondition(length >= 0 && length <= count)

@@ -78,13 +78,13 @@ extension ClientMachine {
         let event = envelope.event.bytes(in: message)
         if event.elementsEqual("welcome".utf8) {
             becomeOpen(now: now)
-            let welcome = ServerWelcome(message, depthMax: options.depthMax)
+            let welcome = ServerWelcome(envelope, in: message)
             node = welcome.node
             return .welcome(welcome)
         }
         let index = subscriptions.index(of: envelope.channel.bytes(in: message), hasEscapes: envelope.escapes)
         if event.elementsEqual("drain".utf8) {
-            drainHint = ServerWelcome.number("returnAfter", message, options.depthMax).map { min(.milliseconds($0), ReconnectRule.hintMax) }
+            drainHint = envelope.returnAfter.map { min(.milliseconds($0), ReconnectRule.hintMax) }
         } else if event.elementsEqual("resync".utf8), let index, let position = position(envelope, message) {
             subscriptions.set(position: position, at: index)
             return .resync(envelope, subscription: index)
@@ -103,35 +103,15 @@ package struct ServerWelcome: Sendable, Equatable {
     /// How often the hub pings.
     package var ping: Span?
 
-    init(_ message: UnsafeRawBufferPointer, depthMax: Int) {
-        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
-        // Scanned before, so that it's well-formed; what doesn't read is left out.
-        while let (key, value) = try? fields.next() {
-            let name = key.range.bytes(in: message)
-            if name.elementsEqual("connection".utf8) {
-                connection = Self.text(value, message)
-            } else if name.elementsEqual("node".utf8) {
-                node = Self.text(value, message)
-            } else if name.elementsEqual("user".utf8) {
-                user = Self.text(value, message)
-            } else if name.elementsEqual("ping".utf8) {
-                ping = JSONText.unsigned(value.range.bytes(in: message)).map { .milliseconds($0) }
-            }
+    init(_ envelope: ServerEnvelope, in message: UnsafeRawBufferPointer) {
+        func name(_ range: ByteRange) -> Name? {
+            guard range.isPresent else { return nil }
+            return JSONText.name(range.bytes(in: message), hasEscapes: envelope.escapes, limit: Name.lengthMax)
         }
-    }
-
-    private static func text(_ value: JSONValue, _ message: UnsafeRawBufferPointer) -> Name? {
-        guard value.kind == .string else { return nil }
-        return JSONText.name(value.range.bytes(in: message), hasEscapes: value.hasEscapes, limit: Name.lengthMax)
-    }
-
-    /// A number of the outermost object.
-    static func number(_ field: String, _ message: UnsafeRawBufferPointer, _ depthMax: Int) -> UInt64? {
-        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
-        while let (key, value) = try? fields.next() {
-            if key.range.bytes(in: message).elementsEqual(field.utf8) { return JSONText.unsigned(value.range.bytes(in: message)) }
-        }
-        return nil
+        connection = name(envelope.connection)
+        node = name(envelope.node)
+        user = name(envelope.user)
+        ping = envelope.ping.map { .milliseconds($0) }
     }
 }
 

@@ -36,7 +36,9 @@ package struct ClientMachine: Sendable {
         package var backoff = Backoff()
         /// The token goes in a `connect` envelope, because the transport can't set headers.
         package var connectsByEnvelope = false
+        /// For the transport to open.
         package var openDeadline: Span = .seconds(10)
+        package var welcomeDeadline: Span = .seconds(10)
         package var requestDeadline: Span = .seconds(10)
         package var closeDeadline: Span = .seconds(5)
         /// A connection that held for so long ends the row of failures.
@@ -53,6 +55,8 @@ package struct ClientMachine: Sendable {
 
     package private(set) var state: State = .idle
     package internal(set) var node: Name?
+    /// The hub has welcomed us on this connection, which may be on its way out.
+    package private(set) var wasWelcomed = false
     let options: Options
     var subscriptions = Subscriptions()
     var pending = PendingRequests()
@@ -94,7 +98,7 @@ package struct ClientMachine: Sendable {
 
     package mutating func transportOpened(now: Instant) {
         guard case .connecting = state else { preconditionFailure("a transport opened in \(state)") }
-        state = .greeting(until: now + options.openDeadline)
+        state = .greeting(until: now + options.welcomeDeadline)
         wishes.reset(byEnvelope: options.connectsByEnvelope)
     }
 
@@ -108,6 +112,7 @@ package struct ClientMachine: Sendable {
 
     /// The transport is over. What was in flight has an unknown fate: take it with `nextLost`.
     package mutating func transportEnded(_ end: TransportEnd, now: Instant, chance: inout Chance) -> AfterEnd {
+        wasWelcomed = false
         switch state {
         case .closed(let reason): return .finished(reason)
         case .leaving: return finish(.asked)
@@ -193,7 +198,7 @@ package struct ClientMachine: Sendable {
         case nothing
         case connect
         /// Drop the transport and report the end with this.
-        case abort(String)
+        case abort(TransportEnd)
     }
 
     /// Too early a call changes nothing.
@@ -202,9 +207,9 @@ package struct ClientMachine: Sendable {
         case .waiting(let until, _) where until <= now:
             state = .connecting(until: now + options.openDeadline)
             return .connect
-        case .connecting(let until) where until <= now: return .abort("no connection within \(options.openDeadline)")
-        case .greeting(let until) where until <= now: return .abort("no welcome within \(options.openDeadline)")
-        case .leaving(let until) where until <= now: return .abort("no answer to our close within \(options.closeDeadline)")
+        case .connecting(let until) where until <= now: return .abort(.failed("no connection within \(options.openDeadline)"))
+        case .greeting(let until) where until <= now: return .abort(.unwelcomed(after: options.welcomeDeadline))
+        case .leaving(let until) where until <= now: return .abort(.failed("no answer to our close within \(options.closeDeadline)"))
         default: return .nothing
         }
     }
@@ -315,5 +320,6 @@ package struct ClientMachine: Sendable {
         guard case .greeting = state else { return }
         state = .open(since: now)
         isTokenFresh = false
+        wasWelcomed = true
     }
 }

@@ -7,6 +7,8 @@ package enum TransportEnd: Sendable, Equatable {
     case closed(code: UInt16?, reason: String)
     /// The opening handshake was answered with an HTTP status instead of 101.
     case refused(status: Int, retryAfter: Span?)
+    /// The WebSocket opened, but no welcome followed in time: mostly a hub that waits for a token.
+    case unwelcomed(after: Span)
     /// No closing handshake, or no connection at all: what happened, for people.
     case failed(String)
 }
@@ -44,7 +46,7 @@ package enum ReconnectRule: Sendable, Equatable {
     /// `drainHint` is what a `drain` event promised earlier, for a 1012 that says nothing itself.
     package static func after(_ end: TransportEnd, drainHint: Span? = nil) -> ReconnectRule {
         switch end {
-        case .failed: .backoff
+        case .failed, .unwelcomed: .backoff
         case .refused(let status, let retryAfter): refused(status, retryAfter)
         case .closed(let code, let reason): closed(code.map(CloseCode.init(rawValue:)), hint(reason), drainHint)
         }

@@ -1,3 +1,163 @@
 import HubBase
 import HubCore
+import HubWire
 
+/// The broker on Redis: scripts for what must hold together, pub/sub for the way to the nodes (redis-design §4).
+///
+/// A publication comes back over the subscription to its own node like to every other: one order for all.
+package final class RedisBroker: Broker {
+    package weak var delegate: (any BrokerDelegate)?
+    private let backend: RedisBackend
+    /// Answers that mustn't be given from within a call.
+    private var answers: [Answer] = []
+
+    private enum Answer {
+        case refusedPublish(WireError, RequestTag)
+        case refusedRead(WireError, RequestTag)
+        case subscribed(Name, RequestTag)
+        case refusedProbe(WireError, RequestTag)
+    }
+
+    package init(_ backend: RedisBackend) {
+        self.backend = backend
+        backend.broker = self
+    }
+
+    deinit { backend.broker = nil }
+
+    package func start(at now: Instant) { backend.start(at: now) }
+
+    package func setNamespaces(_ namespaces: [String: HistoryOptions]) { backend.encoder.setNamespaces(namespaces) }
+
+    package func stop(at now: Instant) {
+        backend.stop()
+        giveAnswers(at: now)
+    }
+
+    package func publish(_ publication: Publication, to channel: Name, tag: RequestTag, at now: Instant) {
+        if let refusal = backend.link.refusal(bytes: publication.payload.count) {
+            answers.append(.refusedPublish(refusal, tag))
+            return
+        }
+        let retryFor = min(RedisLink.retryFor, backend.encoder.options(channel).dedup)
+        backend.link.send(
+            .publish(
+                PublishCall(
+                    channel: channel, publication: publication, tag: tag, fingerprint: backend.encoder.fingerprint(publication),
+                    retryUntil: now + retryFor)))
+    }
+
+    package func broadcast(_ publication: Publication, to channel: Name, at now: Instant) {
+        // Typing is worth nothing later: when it can't leave now it's shed, which its class allows.
+        guard backend.link.refusal() == nil else { return }
+        backend.link.send(.broadcast(channel, publication))
+    }
+
+    package func markRead(_ publication: Publication, offset: UInt64, in channel: Name, tag: RequestTag, at now: Instant) {
+        if let refusal = backend.link.refusal(bytes: publication.payload.count) {
+            answers.append(.refusedRead(refusal, tag))
+            return
+        }
+        backend.link.send(.markRead(ReadCall(channel: channel, publication: publication, offset: offset, tag: tag)))
+    }
+
+    package func subscribe(_ channel: Name, tag: RequestTag, at now: Instant) {
+        let set = backend.subscriber
+        let index = set.set.want(backend.keys.liveChannel(channel), .channel(channel))
+        let isLeaving = set.set[index].state == .unsubscribing
+        if set.set[index].chain.position != nil && !isLeaving {
+            // Known already: also while the links are down, since a re-link checks it and announces what was missed. The position is
+            // taken when the answer is given: until then more may be delivered.
+            answers.append(.subscribed(channel, tag))
+        } else {
+            set.set.wait(index, SubscriptionSet.Waiter(tag: tag, deadline: now + RedisBackend.subscribeDeadline))
+        }
+    }
+
+    package func unsubscribe(_ channel: Name, at now: Instant) {
+        guard let index = backend.subscriber.set.find(backend.keys.liveChannel(channel)) else { return }
+        backend.subscriber.set.unwant(index, at: now)
+    }
+
+    package func probe(tag: RequestTag, at now: Instant) {
+        if let refusal = backend.probe(tag: tag, at: now) { answers.append(.refusedProbe(refusal, tag)) }
+    }
+
+    package func advance(at now: Instant) {
+        backend.advance(at: now)
+        giveAnswers(at: now)
+    }
+
+    private func giveAnswers(at now: Instant) {
+        guard !answers.isEmpty else { return }
+        let due = answers
+        answers.removeAll(keepingCapacity: true)
+        for answer in due {
+            switch answer {
+            case .refusedPublish(let error, let tag): delegate?.published(.failure(error), tag: tag)
+            case .refusedRead(let error, let tag): delegate?.readMoved(.failure(error), tag: tag)
+            case .refusedProbe(let error, let tag): delegate?.probed(.failure(error), tag: tag)
+            case .subscribed(let channel, let tag): answerSubscribed(channel, tag, at: now)
+            }
+        }
+    }
+
+    private func answerSubscribed(_ channel: Name, _ tag: RequestTag, at now: Instant) {
+        let subscriber = backend.subscriber
+        guard let index = subscriber.set.find(backend.keys.liveChannel(channel)) else {
+            delegate?.subscribed(channel, .failure(.redisAway), tag: tag)
+            return
+        }
+        if let position = subscriber.set[index].chain.position {
+            delegate?.subscribed(channel, .success(position), tag: tag)
+        } else {
+            subscriber.set.wait(index, SubscriptionSet.Waiter(tag: tag, deadline: now + RedisBackend.subscribeDeadline))
+        }
+    }
+
+    // MARK: Called by the backend
+
+    /// The reply to the publish script: `{0, position}`, or `{1, what the dedup key holds}`.
+    func published(_ call: PublishCall, _ reply: borrowing Reply) {
+        var known = Mark.none
+        guard reply.elements(0) == 2, let kind = reply.integer(1), let text = reply.string(2),
+            let position = Position(reply: text, fingerprint: &known)
+        else {
+            delegate?.published(.failure(.notOurs), tag: call.tag)
+            return
+        }
+        if kind == 1 && known != call.fingerprint {
+            let error = WireError(.duplicateConflict, "This message id was used for another message; a new message needs a new id.")
+            delegate?.published(.failure(error), tag: call.tag)
+        } else {
+            delegate?.published(.success(PublishResult(position: position, isDuplicate: kind == 1)), tag: call.tag)
+        }
+    }
+
+    func readMoved(_ call: ReadCall, _ reply: borrowing Reply) {
+        guard let offset = reply.string(0)?.decimal, offset < 1 << 53 else {
+            delegate?.readMoved(.failure(.notOurs), tag: call.tag)
+            return
+        }
+        delegate?.readMoved(.success(offset), tag: call.tag)
+    }
+
+    func heard(_ position: Position, previous: Mark, _ body: UnsafeRawBufferPointer, _ verdict: Chain.Verdict, _ channel: Name) {
+        switch verdict {
+        case .drop: return
+        case .deliver: break
+        case .resync(let from, let reason): delegate?.resync(channel, to: from, reason: reason)
+        }
+        guard let publication = PublicationCodec.decode(body) else {
+            // It has a place in the channel but can't be shown: a hole, and holes are announced.
+            delegate?.resync(channel, to: position, reason: .gap)
+            return
+        }
+        delegate?.received(PositionedPublication(position: position, previous: previous, publication: publication), channel: channel)
+    }
+
+    func heard(_ body: UnsafeRawBufferPointer, _ channel: Name) {
+        guard let publication = PublicationCodec.decode(body), !publication.messageClass.isDurable else { return }
+        delegate?.received(publication, channel: channel)
+    }
+}

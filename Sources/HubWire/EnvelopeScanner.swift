@@ -27,7 +27,7 @@ package enum EnvelopeScanner {
         var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
         do {
             while let (key, value) = try fields.step() {
-                guard let name = ShortText(key.range.bytes(in: message), hasEscapes: key.hasEscapes),
+                guard let name = ShortText(fields.cursor.bytes(key.range), hasEscapes: key.hasEscapes),
                     let field = RequestField(name)
                 else { continue }
                 draft.take(field, value, in: message)

@@ -53,6 +53,11 @@ struct JSONCursor {
 
     @inline(__always) func byte(_ place: Int) -> UInt8 { base.load(fromByteOffset: place, as: UInt8.self) }
 
+    /// The bytes of a value that this cursor found.
+    @inline(__always) func bytes(_ range: ByteRange) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
+    }
+
     func fault(_ reason: JSONFault.Reason) -> JSONFault {
         JSONFault(reason: index < end || reason == .tooDeep || reason == .trailing ? reason : .ended, at: index)
     }
@@ -103,17 +108,10 @@ struct JSONCursor {
 
     /// Moves to the next quote, backslash or control character, or to the end.
     @inline(__always) private mutating func skipPlain() {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let tops: UInt64 = 0x8080_8080_8080_8080
         while end &- index >= 8 {
-            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-            // The usual "is there a zero byte" trick three times; exact for the lowest hit, which is all that's used.
-            let quote = word ^ (ones &* 0x22)
-            let backslash = word ^ (ones &* 0x5C)
-            let hits =
-                ((quote &- ones) & ~quote | (backslash &- ones) & ~backslash | (word &- ones &* 0x20) & ~word) & tops
+            let hits = specials(index)
             if hits != 0 {
-                index &+= hits.trailingZeroBitCount >> 3
+                index &+= hits.trailingZeroBitCount &>> 3
                 return
             }
             index &+= 8
@@ -123,6 +121,16 @@ struct JSONCursor {
             if next == UInt8(ascii: "\"") || next == UInt8(ascii: "\\") || next < 0x20 { return }
             index &+= 1
         }
+    }
+
+    /// Of the eight bytes at `place`, the lowest set bit is in the first that is a quote, a backslash or a control character; 0 for none.
+    /// (The usual "is there a zero byte" trick three times; it's exact for the lowest hit only.)
+    @inline(__always) private func specials(_ place: Int) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+        let quote = word ^ (ones &* 0x22)
+        let backslash = word ^ (ones &* 0x5C)
+        return ((quote &- ones) & ~quote | (backslash &- ones) & ~backslash | (word &- ones &* 0x20) & ~word) & (ones &* 0x80)
     }
 
     private mutating func escape() throws(JSONFault) {

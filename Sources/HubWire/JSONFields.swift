@@ -29,7 +29,7 @@ private enum Walk { case notStarted, inside, over }
 ///
 /// The object itself is level 1 of the nesting. A walk that threw is over.
 package struct JSONFields {
-    private var cursor: JSONCursor
+    private(set) var cursor: JSONCursor
     private var walk = Walk.notStarted
 
     /// `outer` is the whole message that ranges are relative to; `range` the object in it.

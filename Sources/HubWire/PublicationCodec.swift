@@ -44,8 +44,8 @@ package enum PublicationCodec {
         guard let found = takeByte(&rest), found == version,
             let rawClass = takeByte(&rest), let messageClass = MessageClass(rawValue: rawClass),
             let user = takeName(&rest, limit: Name.lengthMax),
-            let device = takeName(&rest, limit: Name.deviceLengthMax),
-            let messageId = takeName(&rest, limit: Name.messageIdLengthMax),
+            let device = takeName(&rest, limit: Name.lengthMax),
+            let messageId = takeName(&rest, limit: Name.lengthMax),
             messageId.isEmpty != messageClass.isDurable,
             rest.count >= 8
         else { return nil }

@@ -13,7 +13,7 @@ extension ServerEnvelope {
         var bad: Field?
         do {
             while let (key, value) = try fields.step() {
-                guard let name = ShortText(key.range.bytes(in: message), hasEscapes: key.hasEscapes), let field = Field(name) else {
+                guard let name = ShortText(fields.cursor.bytes(key.range), hasEscapes: key.hasEscapes), let field = Field(name) else {
                     continue
                 }
                 let bit: UInt32 = 1 &<< UInt32(field.rawValue)

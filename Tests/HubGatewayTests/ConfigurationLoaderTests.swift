@@ -25,8 +25,12 @@ struct ConfigurationLoaderTests {
         }
     }
 
-    private func problems(_ text: String?, environment: [String: String] = [:], sets: [String] = [], isDevelopment: Bool = true) throws -> [String] {
-        guard case .failure(let error) = try load(text, environment: environment, sets: sets, isDevelopment: isDevelopment) else { return [] }
+    private func problems(_ text: String?, environment: [String: String] = [:], sets: [String] = [], isDevelopment: Bool = true) throws
+        -> [String]
+    {
+        guard case .failure(let error) = try load(text, environment: environment, sets: sets, isDevelopment: isDevelopment) else {
+            return []
+        }
         return error.problems
     }
 
@@ -92,19 +96,46 @@ struct ConfigurationLoaderTests {
             ("{\n presence: {\n  hartbeat: '1s' } }", "FILE:3: presence.hartbeat is unknown; did you mean presence.heartbeat?"),
             ("{ heartbeat: '1s' }", "FILE:1: heartbeat is unknown; did you mean presence.heartbeat?"),
             ("{ zebra: 1 }", "FILE:1: zebra is unknown; docs/configuration.md lists all"),
-            ("{ namespaces: { chat: { histry: {} } } }", "FILE:1: namespaces.chat.histry is unknown; did you mean namespaces.chat.history?"),
-            ("{ namespaces: { chat: { history: { sizes: 1 } } } }", "FILE:1: namespaces.chat.history.sizes is unknown; did you mean namespaces.chat.history.size?"),
-            ("{ namespaces: { 'a:b': { dedup: '1s' } } }", "FILE:1: \"a:b\" can't be a namespace: 1 to 255 bytes, no colon, no control characters"),
+            (
+                "{ namespaces: { chat: { histry: {} } } }",
+                "FILE:1: namespaces.chat.histry is unknown; did you mean namespaces.chat.history?"
+            ),
+            (
+                "{ namespaces: { chat: { history: { sizes: 1 } } } }",
+                "FILE:1: namespaces.chat.history.sizes is unknown; did you mean namespaces.chat.history.size?"
+            ),
+            (
+                "{ namespaces: { 'a:b': { dedup: '1s' } } }",
+                "FILE:1: \"a:b\" can't be a namespace: 1 to 255 bytes, no colon, no control characters"
+            ),
             ("{ namespaces: { '': { dedup: '1s' } } }", "FILE:1: a namespace's name can't be empty; \"*\" stands for every namespace"),
             ("{ presence: 5 }", "FILE:1: presence must be an object, { … }, not the number 5"),
-            ("{ presence: { heartbeat: 30 } }", "FILE:1: presence.heartbeat must be a duration such as \"30s\": the number 30 lacks its unit (ms, s, m, h, d)"),
-            ("{ presence: { heartbeat: '30' } }", "FILE:1: presence.heartbeat must be a duration such as \"30s\": \"30\" lacks its unit (ms, s, m, h, d)"),
-            ("{ presence: { heartbeat: '30 s' } }", "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not \"30 s\""),
-            ("{ presence: { heartbeat: true } }", "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not true"),
-            ("{ presence: { heartbeat: '99999999999999999999d' } }", "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not \"99999999999999999999d\""),
+            (
+                "{ presence: { heartbeat: 30 } }",
+                "FILE:1: presence.heartbeat must be a duration such as \"30s\": the number 30 lacks its unit (ms, s, m, h, d)"
+            ),
+            (
+                "{ presence: { heartbeat: '30' } }",
+                "FILE:1: presence.heartbeat must be a duration such as \"30s\": \"30\" lacks its unit (ms, s, m, h, d)"
+            ),
+            (
+                "{ presence: { heartbeat: '30 s' } }",
+                "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not \"30 s\""
+            ),
+            (
+                "{ presence: { heartbeat: true } }",
+                "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not true"
+            ),
+            (
+                "{ presence: { heartbeat: '99999999999999999999d' } }",
+                "FILE:1: presence.heartbeat must be a duration such as \"30s\" (ms, s, m, h, d), not \"99999999999999999999d\""
+            ),
             ("{ presence: { grace: '2m' } }", "FILE:1: presence.grace must be from 0s to 1m, not \"2m\""),
             ("{ listen: ['127.0.0.1:70000'] }", "FILE:1: listen[0] must be HOST:PORT with a port from 0 to 65535, not \"127.0.0.1:70000\""),
-            ("{ listen: ['127.0.0.1:0', ':80'] }", "FILE:1: listen[1] must be HOST:PORT with a host: \"0.0.0.0:80\" is every interface, not \":80\""),
+            (
+                "{ listen: ['127.0.0.1:0', ':80'] }",
+                "FILE:1: listen[1] must be HOST:PORT with a host: \"0.0.0.0:80\" is every interface, not \":80\""
+            ),
             ("{ listen: '127.0.0.1:80' }", "FILE:1: listen must be a list of texts, not \"127.0.0.1:80\""),
             ("{ listen: [] }", "listen is empty: at least one HOST:PORT is needed [listen: FILE:1]"),
             ("{ listen: ['127.0.0.1:80', '127.0.0.1:80'] }", "listen names \"127.0.0.1:80\" twice [listen: FILE:1]"),
@@ -112,13 +143,19 @@ struct ConfigurationLoaderTests {
             ("{ limits: { channels: 1.5 } }", "FILE:1: limits.channels must be a whole number from 1 to 100000, not the number 1.5"),
             ("{ limits: { channels: 1e400 } }", "FILE:1: limits.channels must be a whole number from 1 to 100000, not the number 1e400"),
             ("{ limits: { channels: '5' } }", "FILE:1: limits.channels must be a whole number from 1 to 100000, not \"5\""),
-            ("{ limits: { messageBytes: '64kb' } }", "FILE:1: limits.messageBytes must be a size such as \"64KB\" (B, KB, MB, GB), not \"64kb\""),
+            (
+                "{ limits: { messageBytes: '64kb' } }",
+                "FILE:1: limits.messageBytes must be a size such as \"64KB\" (B, KB, MB, GB), not \"64kb\""
+            ),
             ("{ limits: { messageBytes: '99GB' } }", "FILE:1: limits.messageBytes must be from 256B to 16MB, not \"99GB\""),
             ("{ log: { level: 'loud' } }", "FILE:1: log.level must be one of \"debug\", \"info\", \"warning\", \"error\", not \"loud\""),
             ("{ diagnostics: { echo: 'yes' } }", "FILE:1: diagnostics.echo must be true or false, not \"yes\""),
             ("{ node: '' }", "FILE:1: node must be a name of 1 to 64 bytes without control characters, not \"\""),
             ("{ node: null }", "FILE:1: node must be a text between quotes, not null"),
-            ("{ auth: { origins: ['app.example.com'] } }", "FILE:1: auth.origins[0] must be an origin such as \"https://app.example.com\" or \"http://localhost:3000\", without a path, not \"app.example.com\""),
+            (
+                "{ auth: { origins: ['app.example.com'] } }",
+                "FILE:1: auth.origins[0] must be an origin such as \"https://app.example.com\" or \"http://localhost:3000\", without a path, not \"app.example.com\""
+            ),
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),
             ("{ tls: { certificates: [] } }", "FILE:1: tls isn't supported by this version"),
@@ -133,16 +170,22 @@ struct ConfigurationLoaderTests {
 
     @Test("a URL of Redis is judged without showing the password in it")
     func redisURL() throws {
-        let wrong = ["redis://:pa55word@host:99999", "rediss://:pa55word@host", "redis://bob:pa55word@host", "http://:pa55word@host", "redis://:pa55word%ZZ@host"]
+        let wrong = [
+            "redis://:pa55word@host:99999", "rediss://:pa55word@host", "redis://bob:pa55word@host", "http://:pa55word@host",
+            "redis://:pa55word%ZZ@host",
+        ]
         for url in wrong {
             let found = try problems(nil, sets: ["redis.url=" + url])
-            #expect(found.count == 1 && found[0].hasPrefix("--set: redis.url must be ") && !found[0].contains("pa55word"), "\(url): \(found)")
+            #expect(
+                found.count == 1 && found[0].hasPrefix("--set: redis.url must be ") && !found[0].contains("pa55word"), "\(url): \(found)")
         }
         let loaded = try load(nil, sets: ["redis.url=redis://:pa55%20word@host:1/3"]).get()
         #expect(loaded.configuration.redis.url == "redis://host:1/3")
         #expect(loaded.configuration.redis.password?.bytes == Array("pa55 word".utf8))
         #expect(!"\(loaded)".contains("pa55"))
-        for url in ["redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1"] { #expect(try problems(nil, sets: ["redis.url=" + url]) == []) }
+        for url in ["redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1"] {
+            #expect(try problems(nil, sets: ["redis.url=" + url]) == [])
+        }
     }
 
     @Test("all problems are told at once")
@@ -195,14 +238,20 @@ struct ConfigurationLoaderTests {
     func namespaces() throws {
         let text = "{ namespaces: { chat: { history: { ttl: '1m' } }, '*': { history: { size: 5 }, dedup: '1m' } } }"
         let namespaces = try load(text, sets: ["namespaces.a.b.dedup=2m"]).get().configuration.namespaces
-        #expect(namespaces["chat"] == { var options = HistoryOptions(); options.size = 5; options.ttl = .seconds(60); options.dedup = .seconds(60); return options }())
+        #expect(
+            namespaces["chat"]
+                == {
+                    var options = HistoryOptions(); options.size = 5; options.ttl = .seconds(60); options.dedup = .seconds(60);
+                    return options
+                }())
         #expect(namespaces[""]?.ttl == .seconds(3600))
         #expect(namespaces["a.b"]?.dedup == .seconds(120))
     }
 
     @Test("--set without an equals sign, with an odd key or for a group is told")
     func sets() throws {
-        #expect(try problems(nil, sets: ["limits.channels"]) == ["--set \"limits.channels\": must be KEY=VALUE, such as limits.channels=100"])
+        #expect(
+            try problems(nil, sets: ["limits.channels"]) == ["--set \"limits.channels\": must be KEY=VALUE, such as limits.channels=100"])
         #expect(try problems(nil, sets: ["limits=1"]) == ["--set: limits isn't a setting but a group of them"])
         #expect(try problems(nil, sets: ["=1"]).count == 1)
         #expect(try problems(nil, sets: ["\u{1B}[2J=1"]) == ["--set: \"\u{FFFD}[2J\" is unknown; docs/configuration.md lists all"])

@@ -84,7 +84,9 @@ struct JSON5ReaderTests {
 
     @Test("numbers that fit no integer are kept as written and trap nothing, field-faults B67")
     func numbers() {
-        for text in ["1.7976931348623157e308", "1e400", "100e200", "9223372036854775808", "-9223372036854775809", "0xFFFFFFFFFFFFFFFFFF", "1e-400"] {
+        for text in [
+            "1.7976931348623157e308", "1e400", "100e200", "9223372036854775808", "-9223372036854775809", "0xFFFFFFFFFFFFFFFFFF", "1e-400",
+        ] {
             #expect(read(text) == .success(.number(text)))
         }
         #expect(read("-9223372036854775808") == .success(.integer(.min)))
@@ -123,7 +125,8 @@ private struct Twin: Decodable {
             while !list.isAtEnd { elements.append(try list.decode(Twin.self).value) }
             value = .list(elements)
         } else if let object = try? decoder.container(keyedBy: Key.self) {
-            value = .object(try object.allKeys.map { .init(key: $0.stringValue, line: 0, value: try object.decode(Twin.self, forKey: $0).value) })
+            value = .object(
+                try object.allKeys.map { .init(key: $0.stringValue, line: 0, value: try object.decode(Twin.self, forKey: $0).value) })
         } else {
             let single = try decoder.singleValueContainer()
             if single.decodeNil() {
@@ -141,7 +144,8 @@ private struct Twin: Decodable {
     static func flat(_ value: ConfigurationValue) -> String {
         switch value {
         case .list(let elements): "[" + elements.map(flat).joined(separator: ",") + "]"
-        case .object(let members): "{" + members.sorted { $0.key < $1.key }.map { "\($0.key):\(flat($0.value))" }.joined(separator: ",") + "}"
+        case .object(let members):
+            "{" + members.sorted { $0.key < $1.key }.map { "\($0.key):\(flat($0.value))" }.joined(separator: ",") + "}"
         default: "\(value)"
         }
     }

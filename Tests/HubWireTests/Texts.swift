@@ -23,18 +23,24 @@ struct Scanned: Equatable {
 }
 
 func scan(_ message: [UInt8], depthMax: Int = 32) -> Scanned {
-    message.withUnsafeBytes { message in
-        func text(_ range: ByteRange) -> String? {
-            range.isPresent ? String(decoding: range.bytes(in: message), as: UTF8.self) : nil
-        }
-        switch EnvelopeScanner.scan(message, depthMax: depthMax) {
-        case .request(let request):
-            return Scanned(
-                type: request.type, id: text(request.id) ?? "", channel: text(request.channel), messageId: text(request.messageId),
-                payload: text(request.payload), request: request)
-        case .refused(let error, let id):
-            return Scanned(code: error.code, message: error.message, id: text(id) ?? "")
-        }
+    // On memory of exactly that length, so that the address sanitizer sees a read beyond the end.
+    let exact = UnsafeMutableRawBufferPointer.allocate(byteCount: message.count, alignment: 1)
+    defer { exact.deallocate() }
+    exact.copyBytes(from: message)
+    return scan(in: UnsafeRawBufferPointer(exact), depthMax: depthMax)
+}
+
+private func scan(in message: UnsafeRawBufferPointer, depthMax: Int) -> Scanned {
+    func text(_ range: ByteRange) -> String? {
+        range.isPresent ? String(decoding: range.bytes(in: message), as: UTF8.self) : nil
+    }
+    switch EnvelopeScanner.scan(message, depthMax: depthMax) {
+    case .request(let request):
+        return Scanned(
+            type: request.type, id: text(request.id) ?? "", channel: text(request.channel), messageId: text(request.messageId),
+            payload: text(request.payload), request: request)
+    case .refused(let error, let id):
+        return Scanned(code: error.code, message: error.message, id: text(id) ?? "")
     }
 }
 

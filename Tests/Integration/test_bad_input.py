@@ -108,7 +108,7 @@ def test_a_bad_frame_closes_with_its_code(hub, bystander, frame, code):
     (b"POST /v1/publish HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n", 413),
     (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", (414, 431)),
     (b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 5_000 + b"\r\n", 431),
-    (b"GET /v1/ws HTTP/1.1\r\nHost: a\r\n\r\n", (400, 426)),
+    (b"GET /v1/ws?user=a HTTP/1.1\r\nHost: a\r\n\r\n", 426),
     (b"GET /v1/ws?user=a HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 99\r\n"
      b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", 426),
     (b"GET /v1/ws?user=a HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"

@@ -63,7 +63,7 @@ def test_publish_and_subscribe(hub):
             alice.subscribe("room:ctl")
 
             def heard():
-                published = hubctl(hub, "publish", "room:ctl", '{"text":"from the prompt"}')
+                published = hubctl(hub, "publish", "room:ctl", "from the prompt")
                 assert published.returncode == 0, published
                 return alice.expect(type="chat")["payload"] == {"text": "from the prompt"}
 
@@ -93,7 +93,7 @@ def test_nodes(hub):
 
 def test_the_exit_codes(hub):
     assert hubctl(hub, "nodes").returncode == 0
-    refused = hubctl(hub, "publish", "x" * 300, "{}")
+    refused = hubctl(hub, "publish", "x" * 300, "text")
     assert refused.returncode == 1 and refused.stderr and "badName" in refused.stderr, refused
     for arguments in ((), ("dance",), ("presence",), ("presence", "alice", "--jason"), ("publish", "room:x")):
         wrong = run("hubctl", *arguments)

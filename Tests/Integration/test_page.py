@@ -3,7 +3,7 @@
 import pytest
 
 from browser import Browser
-from hub import Hub, request
+from hub import TOP, Hub, eventually, request, status
 
 ONLINE = "document.querySelector('#state').className === 'online'"
 
@@ -60,7 +60,12 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     start(Hub, port=hub.port, settings={"presence.grace": "400ms", "presence.sweepInterval": "100ms"})
     for tab in (alice, bob):
         tab.wait(ONLINE, seconds=40)
-        tab.wait(says("typed in the tunnel"), seconds=40)
+    alice.wait(says("typed in the tunnel"))
+    alice.type("#draft", "back again")
+    alice.enter()
+    bob.wait(says("back again"))
+    # Whoever came back later has it, or is told that something is missing.
+    bob.wait(f"{says('typed in the tunnel')} || document.querySelector('#messages').textContent.includes('may be missing')")
     for tab in (alice, bob):
         tab.wait(person("alice", "online"))
         tab.wait(person("bob", "online"))
@@ -78,5 +83,7 @@ def test_the_page_asks_nobody_else(start):
 
 
 def test_outside_development_there_is_no_page(start):
-    hub = start(lambda folder: Hub(folder, "--set", 'auth.keys=[{alg:"HS256",env:"KEY"}]', dev=False, environment={"KEY": "k" * 32}))
+    config = TOP / "config" / "compose.json5"
+    hub = start(Hub, dev=False, config=config, environment={"HUB_AUTH_SECRET": "k" * 32, "HUB_API_KEY": "a" * 32}, ready=False)
+    eventually(lambda: status(f"{hub.url}/healthz") == 200)
     assert request(f"{hub.url}/")[0] == 404

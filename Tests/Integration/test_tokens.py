@@ -105,7 +105,7 @@ def test_tokens_never_show_in_the_log(hub):
 
 
 def test_hubctl_mints_one_that_works(hub, folder):
-    made = run("hubctl", "token", "dora", environment={"HUB_AUTH_SECRET": KEY})
+    made = run("hubctl", "token", "--user", "dora", environment={"HUB_AUTH_SECRET": KEY})
     assert made.returncode == 0, made
     with Client(hub, token=made.stdout.strip()) as dora:
         assert dora.welcome["user"] == "dora"

@@ -12,16 +12,22 @@ struct ImportTests {
         "HubCore": ["HubBase", "HubWire"],
         "HubClient": ["HubBase", "HubWire"],
         "HubNet": ["HubBase", "CHubShims", "COpenSSL", "CZlib", "Glibc", "Synchronization"],
-        "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "CHubShims", "Glibc", "Synchronization"],
-        "HubSwarm": ["HubBase"],
+        "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims", "Glibc", "Synchronization"],
+        "HubToken": ["HubBase", "HubWire", "COpenSSL"],
+        "HubConsole": ["HubBase", "HubWire"],
+        // Glibc: for the logarithm.
+        "HubSwarm": ["HubBase", "HubClient", "Glibc"],
         "HubGateway": [
-            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "COpenSSL", "CHubShims", "Glibc", "Foundation", "Synchronization",
+            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims", "Glibc", "Foundation",
+            "Synchronization",
         ],
         "HubClientNet": ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl", "Glibc", "Synchronization"],
         "hubd": ["HubGateway", "Glibc", "Foundation"],
-        "hubctl": ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation"],
+        "hubctl": [
+            "HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation",
+        ],
         "hub-swarm": [
-            "HubSwarm", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation", "Synchronization",
+            "HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc",
         ],
     ]
 

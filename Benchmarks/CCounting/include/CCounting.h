@@ -12,6 +12,11 @@ typedef struct {
 
 hub_counts hub_counts_now(void);
 
+/// Starts or stops noting who allocates and retains.
+void hub_counts_sites(int on);
+/// Prints the addresses of those who did so at least that often: `addr2line -e PROGRAM ADDRESS` names them.
+void hub_counts_print_sites(uint64_t least);
+
 /// Connects to 127.0.0.1:port and upgrades to a WebSocket at `target`. -1 when that fails.
 int hub_drive_open(int port, const char *target);
 /// Sends one masked text frame (length below 126 or below 65,536). 0 when it left whole.

@@ -5,7 +5,7 @@ import HubBase
 /// A fan-out walks one dense array of connection indexes. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
 /// Adding and removing cost O(subscriptions of that connection); everything else O(1). Slots are dense and reused, so that a caller can
 /// keep more about a name in an array of its own.
-package struct Registry {
+package struct Registry: ~Copyable {
     private struct Entry {
         var name = Name.empty
         var hash: UInt64 = 0

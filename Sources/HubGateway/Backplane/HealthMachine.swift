@@ -10,7 +10,8 @@ package struct HealthMachine {
     /// A probe is given up after this, so that losing the path shows within five seconds of the last good probe.
     package static let patience = Span.milliseconds(2_800)
 
-    package private(set) var broker: BackendHealth = .down("not connected yet")
+    /// nil until the broker has said anything: the node is starting, not degraded.
+    package private(set) var broker: BackendHealth?
     private var sentAt: Instant?
     private var returnedAt: Instant?
     private var failure: String?
@@ -39,6 +40,7 @@ package struct HealthMachine {
     package mutating func probeFailed(_ reason: String) { failure = reason }
 
     private func current(at now: Instant) -> BackendHealth? {
+        guard let broker else { return nil }
         if case .down = broker { return broker }
         if let failure { return .down(failure) }
         guard let returnedAt else {

@@ -28,13 +28,13 @@ package struct ConfigurationDiff: Sendable {
                 let change = Change(path: SettingTable.shown(setting.path, namespace: name), before: before.shown, after: after.shown)
                 if setting.isLive {
                     live.append(change)
-                    if !setting.isOfNamespace { setting.write(after, name, &merged) }
+                    setting.write(after, name, &merged)
                 } else {
                     needsRestart.append(change)
                 }
             }
         }
-        // As a whole: a namespace may be gone, too.
+        // As a whole: a namespace that is gone from the file has no setting left to be written.
         merged.namespaces = next.namespaces
     }
 

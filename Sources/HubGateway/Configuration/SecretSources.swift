@@ -1,4 +1,3 @@
-import CHubShims
 import Glibc
 import HubBase
 

@@ -106,6 +106,8 @@ extension GatewayLoop {
 
     private func openSocket(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
         guard request.method == .get else { return methodNotAllowed("GET") }
+        // Who doesn't ask for a WebSocket is told so before anything else: the opening handshake's judge has the right answer.
+        guard request.listContains("websocket", in: "upgrade") else { return .upgrade(subprotocol: nil) }
         switch state.phase {
         case .ready: break
         case .starting(let reason), .degraded(let reason):
@@ -118,7 +120,7 @@ extension GatewayLoop {
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
             prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
-            return .upgrade(subprotocol: offersJSON(request) ? "hub.v1.json" : nil)
+            return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
         } catch {
             if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
             return .respond(.error(error))
@@ -128,8 +130,8 @@ extension GatewayLoop {
     private func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
             if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8))) }
-            let claims = try tokens.verify(credential, now: wallMilliseconds()).get()
-            return .user(claims.subject, rights: .user(claims.subject), expires: claims.expires)
+            let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
+            return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
         }
         guard configuration.isDevelopment else { return .later }
         if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .user(user, rights: .everything, expires: nil) }
@@ -144,18 +146,6 @@ extension GatewayLoop {
             throw WireError(.badName, "\(name) in the URL must be 1 to \(limit) bytes of UTF-8 without control characters")
         }
         return parsed
-    }
-
-    /// RFC 6455 §4.2.2: of the subprotocols offered we choose ours; with none or only unknown ones none is chosen, and it's JSON.
-    private func offersJSON(_ request: borrowing HTTPRequest) -> Bool {
-        for header in request.headers {
-            let name = header.name.bytes(in: request.head)
-            guard name.count == 22, String(decoding: name, as: UTF8.self).lowercased() == "sec-websocket-protocol" else { continue }
-            for token in header.value.bytes(in: request.head).split(separator: UInt8(ascii: ",")) {
-                if String(decoding: token, as: UTF8.self).trimmed == "hub.v1.json" { return true }
-            }
-        }
-        return false
     }
 
     /// A page of another site must not speak for its visitor. No `Origin`: not a browser.
@@ -191,14 +181,5 @@ extension JSONBody {
     mutating func field(_ name: StaticString, _ value: StaticString) {
         key(name)
         string(value)
-    }
-}
-
-extension String {
-    fileprivate var trimmed: Substring {
-        var rest = self[...]
-        while let first = rest.first, first == " " || first == "\t" { rest = rest.dropFirst() }
-        while let last = rest.last, last == " " || last == "\t" { rest = rest.dropLast() }
-        return rest
     }
 }

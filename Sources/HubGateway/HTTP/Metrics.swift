@@ -8,10 +8,10 @@ enum Metrics {
     static func response(_ state: NodeState, node: NodeIdentity, _ configuration: Configuration) -> HTTPResponse {
         HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
-            body: Array(text(state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, budget: configuration.limits.connections).utf8))
+            body: Array(text(state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.url != nil, budget: configuration.limits.connections).utf8))
     }
 
-    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, budget: Int) -> String {
+    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, budget: Int) -> String {
         var page = MetricsPage()
         page.gauge("hub_ready", "1 while /readyz says yes.", isReady ? 1 : 0)
         page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })
@@ -38,7 +38,8 @@ enum Metrics {
         page.counter("hub_drops_total", "Frames that a closed, too slow connection didn't get.", sum(loops) { $0.net.framesDropped })
         page.counter("hub_slow_closed_total", "Connections closed because their queue was full.", sum(loops) { $0.net.closedTooSlow })
         page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
-        page.gauge("hub_backend_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
+        page.gauge("hub_broker_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
+        page.gauge("hub_redis_link_up", "1 while Redis is reached and proven; 0 also without Redis.", usesRedis && backplane.linkUp ? 1 : 0)
         page.counter("hub_broker_publications_total", "Publications that came from the broker.", backplane.received)
         page.counter("hub_resyncs_total", "Gaps announced to subscribers.", backplane.resyncs)
         page.counter("hub_presence_changes_total", "Presence changes of watched users.", backplane.presenceChanges)

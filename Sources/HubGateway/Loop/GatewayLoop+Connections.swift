@@ -49,7 +49,9 @@ extension GatewayLoop: ServerHandler {
 
     func opened(_ id: ConnectionID) {
         let index = Int(id.index)
-        guard index < sessions.count, sessions[index].generation == id.generation, kinds[index] == .session else { return }
+        guard index < sessions.count, sessions[index].generation == id.generation else { return }
+        if kinds[index] == .echo { net.allow(id, messageBytes: configuration.diagnostics.echoBytes) }
+        guard kinds[index] == .session else { return }
         numbers.sessions += 1
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
@@ -223,7 +225,8 @@ extension GatewayLoop: ServerHandler {
 
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
-        tokens = TokenVerifier(keys: configuration.tokenKeys.map(\.verifierKey))
+        net.change(Node.limits(configuration, over: net.limits))
+        tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
     }
 

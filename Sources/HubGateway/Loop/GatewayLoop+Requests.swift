@@ -42,7 +42,7 @@ extension GatewayLoop {
         case .leave: leave(request, bytes, on: id)
         case .members, .history:
             let name = request.type == .members ? "members" : "history"
-            refuse(WireError(.unavailable, "\(name) isn't served by this version"), request.id, in: bytes, on: id)
+            refuse(WireError(.unavailable, "\(name) isn't served by this version", mayRetry: false), request.id, in: bytes, on: id)
         }
     }
 
@@ -113,7 +113,7 @@ extension GatewayLoop {
         }
         scratch.removeAll()
         let isReadable = JSONText.unescape(request.token.bytes(in: bytes), into: &scratch)
-        let verdict = isReadable ? tokens.verify(scratch.bytes, now: wallMilliseconds()) : .failure(WireError(.tokenInvalid, "the token isn't valid"))
+        let verdict = isReadable ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds()) : .failure(WireError(.tokenInvalid, "the token isn't valid"))
         switch verdict {
         case .failure(let error):
             numbers.authenticationFailures += 1
@@ -121,8 +121,8 @@ extension GatewayLoop {
             if sessions[index].phase == .anonymous { closeUnauthenticated(id, error.code) }
         case .success(let claims):
             if sessions[index].phase == .anonymous {
-                sessions[index].user = claims.subject
-                sessions[index].rights = .user(claims.subject)
+                sessions[index].user = claims.user
+                sessions[index].rights = .user(claims.user)
                 sessions[index].tokenExpires = claims.expires
                 if request.device.isPresent {
                     let raw = request.device.bytes(in: bytes)
@@ -138,7 +138,7 @@ extension GatewayLoop {
                 // The welcome comes first, so the ack of this request waits for it like every other answer.
                 connectRequests[id.index] = RequestID(request.id.bytes(in: bytes))
                 open(id)
-            } else if claims.subject == sessions[index].user {
+            } else if claims.user == sessions[index].user {
                 sessions[index].tokenExpires = claims.expires
                 scheduleExpiry(of: id, at: claims.expires)
                 acknowledgeConnect(RequestID(request.id.bytes(in: bytes)), on: id)

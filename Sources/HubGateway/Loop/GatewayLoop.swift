@@ -65,7 +65,7 @@ final class GatewayLoop {
         self.state = state
         self.log = log
         self.configuration = configuration
-        tokens = TokenVerifier(keys: configuration.tokenKeys.map(\.verifierKey))
+        tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
         var chance = Chance(seed: seed)
         channels = Registry(seed: chance.next())

@@ -15,6 +15,7 @@ package final class Node {
     private let wakers: [LoopWaker]
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
+    private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What it listens on, with the ports that the kernel chose.
     package let addresses: [SocketAddress]
     package let name: String
@@ -64,23 +65,25 @@ package final class Node {
 
         var threads: [LoopThread] = []
         if usesRedis {
-            let parts = SendOnce((backplaneNet, configuration, identity, targets))
+            let backend: RedisBackend
+            do throws(RedisBackend.Problem) {
+                backend = try RedisBackend(
+                    loop: backplaneNet, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
+                    incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
+            } catch { throw NetError(number: 0, description: error.description) }
+            let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
             threads.append(
-                try LoopThread.start(name: "hub-backplane") {
-                    let (net, configuration, identity, targets) = parts.value
+                try LoopThread(name: "hub-backplane") {
+                    let (net, backend, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
-                    let backend = RedisBackend(
-                        loop: net, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
-                        node: identity.incarnation, nodeName: identity.name, chance: Chance(seed: seed &+ 1))
                     let backplane = Backplane(
-                        node: identity, state: state, log: log, broker: backend.broker, store: backend.store,
+                        node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
                         timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
                         ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
                     net.run()
-                    backplane.stop(at: Node.monotonicNow())
                     withExtendedLifetime((handler, backend)) {}
                 })
         }
@@ -88,7 +91,7 @@ package final class Node {
             let parts = SendOnce((gateway, listeners.map { $0[number] }, configuration, identity, targets))
             let hostsBackplane = !usesRedis && number == 0
             threads.append(
-                try LoopThread.start(name: "hub-loop-\(number)") {
+                try LoopThread(name: "hub-loop-\(number)") {
                     let (gateway, listeners, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
                     if hostsBackplane {
@@ -107,13 +110,13 @@ package final class Node {
                     gateway.net.server = gateway
                     for listener in listeners { gateway.net.serve(listener.take()) }
                     gateway.net.run()
-                    gateway.backplane?.stop(at: Node.monotonicNow())
                     withExtendedLifetime(gateway) {}
                 })
         }
         self.threads = threads
         self.wakers = wakers
         self.backplaneWaker = backplaneWaker
+        self.backplaneMailbox = backplaneMailbox
     }
 
     /// Applies what can change live. `changed` names it, for the log.
@@ -122,6 +125,8 @@ package final class Node {
             mailbox.post(.reconfigured(configuration))
             waker.wake()
         }
+        backplaneMailbox.post(.reconfigured(configuration))
+        backplaneWaker.wake()
     }
 
     /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is
@@ -142,6 +147,10 @@ package final class Node {
             if let settledAt, Node.monotonicNow().since(settledAt) > .milliseconds(500) { break }
             for waker in wakers { waker.wake() }
         }
+        // The goodbye is written in the backplane's turn; another one later it has left.
+        backplaneMailbox.post(.stop)
+        backplaneWaker.wake()
+        _ = impatient()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }
@@ -165,13 +174,13 @@ package final class Node {
         return all
     }
 
-    private static func limits(_ configuration: Configuration) -> NetLimits {
-        var limits = NetLimits()
+    static func limits(_ configuration: Configuration, over base: NetLimits = NetLimits()) -> NetLimits {
+        var limits = base
         limits.headBytes = configuration.limits.headBytes
         limits.bodyBytes = configuration.limits.bodyBytes
         limits.messageBytes = configuration.limits.messageBytes
         limits.outboundBytes = configuration.limits.outboundBytes
-        limits.connections = ConnectionBudget(limit: configuration.limits.connections)
+        limits.connections.limit = configuration.limits.connections
         limits.headDeadline = configuration.deadlines.head
         limits.closeDeadline = configuration.deadlines.close
         limits.ping = configuration.ping

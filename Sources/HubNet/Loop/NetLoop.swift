@@ -1,10 +1,15 @@
+import CHubShims
+import Glibc
 import HubBase
 
 /// One event loop: an epoll instance on a thread of its own, sole owner of its connections, listeners, streams and timers.
 ///
 /// A turn: wait, read the clock once, take what sockets brought (each message goes to the handler at once), fire due timers, call
 /// `woken` when somebody posted, call `turnEnding`, then flush: all that a connection got in this turn leaves in one system call.
-/// Everything but `wake`, `stop` and `init` may only be called on the loop's thread.
+/// Everything but `wake`, `stop` and `init` may only be called on the loop's thread (before `run`: on the thread that will run it).
+///
+/// Handlers may call anything from within their callbacks, on any connection, the current one too. `closed` and `streamEnded` are never
+/// called from within a call that the handler itself made.
 package final class NetLoop {
     package struct Options: Sendable {
         package var name: String
@@ -22,203 +27,157 @@ package final class NetLoop {
         }
     }
 
-    package init(_ options: Options) throws(NetError) { fatalError("skeleton") }
+    private(set) var options: Options
+    let epoll: Int32
+    /// What other threads may hold on to, to wake or stop this loop.
+    package let signal: LoopSignal
+    let state: UnsafeMutablePointer<LoopState>
+    /// Listeners and the spare descriptor: touched when a client comes, not when one speaks.
+    let acceptor: Acceptor
 
     /// Not retained. Set before `run`.
     package unowned(unsafe) var handler: (any LoopHandler)?
     package unowned(unsafe) var server: (any ServerHandler)?
 
-    /// The clock as read at the start of this turn.
-    package var now: Instant { fatalError("skeleton") }
+    package init(_ options: Options) throws(NetError) {
+        self.options = options
+        signal = try LoopSignal()
+        epoll = try System.makeEpoll()
+        acceptor = Acceptor()
+        state = .allocate(capacity: 1)
+        state.initialize(
+            to: LoopState(limits: options.limits, now: System.monotonicNow(), seed: UInt64.random(in: .min ... .max)))
+        let result = System.watch(epoll, EPOLL_CTL_ADD, signal.descriptor, events: Readiness.input, data: EventTag.signal.data)
+        guard result == 0 else { throw System.error(result, "epoll_ctl") }
+    }
 
-    /// Runs turns on the calling thread until `stop`.
-    package func run() { fatalError("skeleton") }
+    deinit {
+        for index in 0..<state.pointee.table.count { tearDown(index) }
+        state.pointee.streams.closeAll()
+        state.deinitialize(count: 1)
+        state.deallocate()
+        System.close(epoll)
+    }
+
+    /// Other limits from now on: for messages and requests that begin, deadlines that are set. What is under way keeps what it began with.
+    package func change(_ limits: NetLimits) {
+        options.limits = limits
+        state.pointee.limits = limits
+        state.pointee.frameLimits = FrameLimits(limits)
+    }
+
+    package var limits: NetLimits { options.limits }
+
+    /// The clock as read at the start of this turn.
+    package var now: Instant { state.pointee.now }
 
     /// Any thread: makes `woken` be called in the next turn. One eventfd write for a batch: while a wake is pending it costs one atomic.
-    package func wake() { fatalError("skeleton") }
-    /// Any thread: `run` returns after the current turn; sockets are closed.
-    package func stop() { fatalError("skeleton") }
+    /// A thread that can't hold the loop holds its `signal`.
+    package func wake() { signal.wake() }
+
+    /// Any thread: `run` returns after the current turn; sockets are closed, and the handler is told `closed` for its connections.
+    package func stop() { signal.stop() }
+
+    // MARK: Turns
+
+    /// Runs turns on the calling thread until `stop`.
+    package func run() {
+        if let core = options.core { _ = hub_pin_thread(Int32(truncatingIfNeeded: core)) }
+        let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: Self.eventsMax)
+        defer { events.deallocate() }
+        while !signal.shouldStop { takeTurn(events) }
+        endAll()
+    }
+
+    private static let eventsMax = 512
+
+    private func takeTurn(_ events: UnsafeMutablePointer<epoll_event>) {
+        let count = System.wait(epoll, events, Self.eventsMax, milliseconds: patience())
+        state.pointee.now = System.monotonicNow()
+        var isWoken = false
+        for place in 0..<count {
+            if take(events[place]) { isWoken = true }
+            deliverEnds()
+            if state.pointee.arena.count > LoopState.arenaSplit {
+                endTurn()
+                state.pointee.now = System.monotonicNow()
+            }
+        }
+        fireTimers()
+        if isWoken, let handler { handler.woken() }
+        tellEndedStreams()
+        goOn()
+        deliverEnds()
+        endTurn()
+    }
+
+    /// True when it was a `wake`.
+    private func take(_ event: epoll_event) -> Bool {
+        let tag = EventTag(data: event.data.u64)
+        switch tag.kind {
+        case .connection: connectionEvent(tag.index, generation: tag.generation, event.events)
+        case .stream: streamEvent(tag.index, generation: tag.generation, event.events)
+        case .listener: acceptClients(Int(tag.index))
+        case .signal: return signal.take()
+        }
+        return false
+    }
+
+    private func endTurn() {
+        if let handler { handler.turnEnding() }
+        flush()
+    }
+
+    /// Splits a turn that has become large: what's queued leaves now. Frames made before may not be sent afterwards. For handlers that
+    /// work off a long batch; `queuedInTurn` tells how large the turn is.
+    package func flushEarly() { flush() }
+
+    /// Bytes encoded in this turn so far.
+    package var queuedInTurn: Int { state.pointee.arena.count - LoopState.arenaPad }
+
+    private func fireTimers() {
+        while let index = state.pointee.deadlines.popDue(state.pointee.now) {
+            deadlinePassed(index)
+            deliverEnds()
+        }
+        while let fired = state.pointee.timers.popDue(state.pointee.now) {
+            switch fired.owner {
+            case .handler: if let handler { handler.timerFired(kind: fired.kind, value: fired.value) }
+            case .stream: streamDeadlinePassed(fired.value)
+            case .listeners: resumeAccepting()
+            }
+            deliverEnds()
+        }
+    }
+
+    /// How long the next wait may be, in milliseconds; -1: for ever.
+    private func patience() -> Int32 {
+        if !state.pointee.ends.isEmpty || !state.pointee.resumes.isEmpty || state.pointee.streams.hasEnded { return 0 }
+        var wait = Span(nanoseconds: .max)
+        let now = System.monotonicNow()
+        if let next = state.pointee.deadlines.nextDeadline { wait = min(wait, next.since(now)) }
+        if let next = state.pointee.timers.nextDeadline { wait = min(wait, next.since(now)) }
+        if let tick = options.tick { wait = min(wait, tick) }
+        if wait.nanoseconds == .max { return -1 }
+        // Rounded up: a wait that ends too early would only be repeated.
+        let milliseconds = wait.nanoseconds / 1_000_000 + (wait.nanoseconds % 1_000_000 == 0 ? 0 : 1)
+        return Int32(min(milliseconds, 60_000))
+    }
 
     // MARK: Timers
 
-    /// Fires `timerFired(kind, value)` once. Resolution 10 ms or better; no closure, no allocation once warm.
-    package func schedule(after span: Span, kind: UInt32, value: UInt64) -> TimerID { fatalError("skeleton") }
-    package func cancel(_ timer: TimerID) { fatalError("skeleton") }
+    /// Fires `timerFired(kind, value)` once. Resolution 10 ms, never early; no closure, no allocation once warm.
+    package func schedule(after span: Span, kind: UInt32, value: UInt64) -> TimerID {
+        state.pointee.timers.schedule(at: state.pointee.now + span, owner: .handler, kind: kind, value: value)
+    }
 
-    // MARK: Server side
-
-    /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
-    package func serve(_ listener: consuming ListenSocket) { fatalError("skeleton") }
-    package func stopAccepting() { fatalError("skeleton") }
-
-    /// Answers a request that was left `pending`. Ignored when the connection has gone.
-    package func respond(_ response: HTTPResponse, to id: ConnectionID) { fatalError("skeleton") }
-
-    // MARK: WebSocket messages out
-
-    /// Encodes one unmasked message into this turn's arena: the header is put in front of what `body` appends. Valid in this turn only;
-    /// may be sent to any number of connections.
-    package func makeFrame(_ kind: MessageKind, _ body: (inout ByteBuffer) -> Void) -> OutFrame { fatalError("skeleton") }
-
-    /// Queues a frame. No allocation, no retain, no system call; the write happens at the end of the turn. False when the connection has
-    /// gone or is closing. A connection whose queue passes its limit is closed with 4008 and reported as `closed`.
-    @discardableResult
-    package func send(_ frame: OutFrame, to id: ConnectionID, as sendClass: SendClass) -> Bool { fatalError("skeleton") }
-
-    /// `send` to many, by connection index; indexes whose connection has gone are skipped. This is the fan-out's inner loop.
-    package func broadcast(_ frame: OutFrame, to indexes: UnsafeBufferPointer<UInt32>, as sendClass: SendClass) { fatalError("skeleton") }
-
-    /// Encodes and queues one message for one connection, masked if we are its client.
-    package func sendMessage(_ kind: MessageKind, to id: ConnectionID, as sendClass: SendClass, _ body: (inout ByteBuffer) -> Void) { fatalError("skeleton") }
-
-    /// Starts the closing handshake with code and reason (≤ 123 bytes); what was queued before leaves first.
-    package func close(_ id: ConnectionID, code: UInt16, reason: StaticString) { fatalError("skeleton") }
-    package func close(_ id: ConnectionID, code: UInt16, reason: String) { fatalError("skeleton") }
-    /// Drops the connection without a word.
-    package func abort(_ id: ConnectionID) { fatalError("skeleton") }
-
-    // MARK: Authentication deadline
-
-    /// A connection that is upgraded while on hold is closed with `code` when `admit` hasn't been called by then; what it sends doesn't
-    /// prolong that.
-    package func hold(_ id: ConnectionID, for span: Span, code: UInt16) { fatalError("skeleton") }
-    package func admit(_ id: ConnectionID) { fatalError("skeleton") }
+    /// Nothing happens when it has fired before.
+    package func cancel(_ timer: TimerID) { state.pointee.timers.cancel(timer) }
 
     // MARK: Facts
 
-    package func isOpen(_ id: ConnectionID) -> Bool { fatalError("skeleton") }
-    /// When the last bytes came in.
-    package func lastInbound(_ id: ConnectionID) -> Instant { fatalError("skeleton") }
-    /// The peer's address as text.
-    package func peer(_ id: ConnectionID) -> String { fatalError("skeleton") }
-    package var counters: NetCounters { fatalError("skeleton") }
-    /// Open connections of this loop.
-    package var connectionCount: Int { fatalError("skeleton") }
-    /// Sends a ping now: a pong, or any inbound bytes, prove the peer alive.
-    package func ping(_ id: ConnectionID) { fatalError("skeleton") }
+    package var counters: NetCounters { state.pointee.counters }
 
-    // MARK: Client side (swarm, tools)
-
-    /// Connects to a WebSocket server. `opened`, or `closed` with why not, follows.
-    package func connect(_ endpoint: SocketAddress, _ opening: ClientOpening) -> ConnectionID { fatalError("skeleton") }
-
-    // MARK: Raw streams (Redis)
-
-    /// Opens a TCP or Unix stream; the handler is told how it went. The stream lives on this loop.
-    package func openStream(to address: SocketAddress, connectDeadline: Span, handler: any StreamHandler) -> ByteStream { fatalError("skeleton") }
-}
-
-package protocol LoopHandler: AnyObject {
-    /// Somebody called `wake`: take the mailbox.
-    func woken()
-    func timerFired(kind: UInt32, value: UInt64)
-    /// The last moment to encode: writes leave right after. Called in every turn.
-    func turnEnding()
-}
-
-/// Judges and answers what clients bring. Called on the loop's thread, in each connection's order.
-package protocol ServerHandler: AnyObject {
-    /// A whole HTTP request. `request` is valid during the call only.
-    func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome
-    /// The WebSocket is open (after our 101, or the server's): messages may be sent.
-    func opened(_ id: ConnectionID)
-    /// A whole message, text already checked as UTF-8. `bytes` are valid during the call only.
-    func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID)
-    /// The WebSocket is over; told exactly once for every connection that was `opened` or asked for by `connect`. The index may be reused
-    /// after the call.
-    func closed(_ id: ConnectionID, _ end: ConnectionEnd)
-}
-
-package enum RequestOutcome {
-    case respond(HTTPResponse)
-    /// `respond(_:to:)` will be called later; nothing further is read from the connection before.
-    case pending
-    /// Answer 101 if the request is a valid opening handshake (RFC 6455 §4.2.1), else the right 4xx. Subprotocol: what to choose.
-    case upgrade(subprotocol: StaticString?)
-}
-
-/// A connection of one loop: an index into its tables (dense, reused) and the generation that tells a late event from a new one.
-package struct ConnectionID: Hashable, Sendable {
-    package let index: UInt32
-    package let generation: UInt32
-
-    @inlinable package init(index: UInt32, generation: UInt32) {
-        self.index = index
-        self.generation = generation
-    }
-}
-
-package struct TimerID: Hashable, Sendable {
-    package let index: UInt32
-    package let generation: UInt32
-
-    package init(index: UInt32, generation: UInt32) {
-        self.index = index
-        self.generation = generation
-    }
-}
-
-package enum MessageKind: UInt8, Sendable { case text = 1, binary = 2 }
-
-/// What a queued frame is worth when a queue runs full (architecture, step 7). Thinning itself comes with backpressure.
-package enum SendClass: UInt8, Sendable { case reply, publication, presence, read, typing, system }
-
-/// A message in this turn's arena. One value for every wire form of it: the connection's own form (plain; deflated where negotiated, once
-/// for all, when deflate comes) is chosen as it's sent.
-package struct OutFrame: Sendable {
-    package let start: UInt32
-    package let count: UInt32
-
-    @inlinable package init(start: UInt32, count: UInt32) {
-        self.start = start
-        self.count = count
-    }
-}
-
-package enum ConnectionEnd: Sendable, Equatable {
-    /// The peer began the closing handshake. nil: without a code (1005).
-    case peer(code: UInt16?)
-    /// We began it.
-    case us(code: UInt16)
-    /// No closing handshake: reset, end of stream, silence, a failed connect. For people.
-    case lost(String)
-}
-
-/// Byte and count limits, and deadlines, of one loop's connections. Every field is enforced before memory is taken.
-package struct NetLimits: Sendable {
-    package var headBytes = 8 * 1024
-    package var headers = 64
-    package var bodyBytes = 1024 * 1024
-    package var messageBytes = 64 * 1024
-    package var fragments = 1024
-    /// Control frames a second that a peer may send, after a burst of twice as many.
-    package var controlFramesPerSecond = 100
-    package var outboundBytes = 1024 * 1024
-    /// Connections of the whole node, shared by its loops.
-    package var connections = ConnectionBudget(limit: 1_000_000)
-    package var headDeadline: Span = .seconds(10)
-    /// An idle keep-alive HTTP connection is closed after this.
-    package var keepAlive: Span = .seconds(60)
-    package var closeDeadline: Span = .seconds(5)
-    package var ping: Span = .seconds(20)
-    package var pong: Span = .seconds(10)
-
-    package init() {}
-}
-
-/// Monotonic counts since start; read from any thread with relaxed order would be wrong, so the loop's owner copies them out.
-package struct NetCounters: Sendable {
-    package var accepted: UInt64 = 0
-    package var refused: UInt64 = 0
-    package var closed: UInt64 = 0
-    package var messagesIn: UInt64 = 0
-    package var bytesIn: UInt64 = 0
-    package var framesOut: UInt64 = 0
-    package var bytesOut: UInt64 = 0
-    package var writes: UInt64 = 0
-    /// Frames that were queued for a connection that then was closed as too slow.
-    package var framesDropped: UInt64 = 0
-    package var closedTooSlow: UInt64 = 0
-
-    package init() {}
+    /// Open connections of this loop, those in a handshake or closing too.
+    package var connectionCount: Int { state.pointee.table.liveCount }
 }

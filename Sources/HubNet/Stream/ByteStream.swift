@@ -1,21 +1,58 @@
 import HubBase
 
 /// An outgoing byte stream on a loop: what Redis links are made of. What's written in a turn leaves in one system call at its end.
+///
+/// Belongs to its loop's thread. The handler isn't retained: should it go while the stream is open, the stream closes by itself.
 package final class ByteStream {
     package enum State: Sendable { case connecting, open, closed }
-    package var state: State { fatalError("skeleton") }
-    /// Appends to the outbound queue. Ignored once closed.
-    package func write(_ bytes: UnsafeRawBufferPointer) { fatalError("skeleton") }
-    /// Bytes that wait to leave: the owner's bound for pipelining.
-    package var queuedBytes: Int { fatalError("skeleton") }
-    /// No call to the handler follows.
-    package func close() { fatalError("skeleton") }
-}
 
-package protocol StreamHandler: AnyObject {
-    func streamOpened(_ stream: ByteStream)
-    /// Valid during the call only.
-    func streamReceived(_ stream: ByteStream, _ bytes: UnsafeRawBufferPointer)
-    /// Failed to connect, reset, end of stream: once. The stream is closed.
-    func streamEnded(_ stream: ByteStream, _ reason: NetError)
+    package internal(set) var state: State = .connecting
+
+    /// Cleared by `close`; nothing that is called from a callback finds a stream half closed.
+    unowned(unsafe) var loop: NetLoop?
+    weak var handler: (any StreamHandler)?
+    package let address: SocketAddress
+    let index: UInt32
+    let generation: UInt32
+    var descriptor: Int32 = -1
+    var deadline: TimerID?
+    var outbound = ByteBuffer(capacity: 512)
+    /// Of `outbound`: has left already.
+    var sent = 0
+    var isDirty = false
+    var isBlocked = false
+    /// Why it ended, until the handler has been told.
+    var ended: NetError?
+
+    init(_ loop: NetLoop, address: SocketAddress, handler: any StreamHandler, index: UInt32, generation: UInt32) {
+        self.loop = loop
+        self.handler = handler
+        self.address = address
+        self.index = index
+        self.generation = generation
+    }
+
+    /// Appends to the outbound queue; while connecting too. Ignored once closed.
+    package func write(_ bytes: UnsafeRawBufferPointer) {
+        guard state != .closed, bytes.count > 0, let loop else { return }
+        outbound.append(bytes)
+        if state == .open && !isDirty && !isBlocked { loop.markDirty(self) }
+    }
+
+    /// As `write`, encoded in place.
+    package func write(_ body: (inout ByteBuffer) -> Void) {
+        guard state != .closed, let loop else { return }
+        body(&outbound)
+        if state == .open && !isDirty && !isBlocked && outbound.count > sent { loop.markDirty(self) }
+    }
+
+    /// Bytes that wait to leave: the owner's bound for pipelining.
+    package var queuedBytes: Int { outbound.count - sent }
+
+    /// No call to the handler follows.
+    package func close() {
+        ended = nil
+        guard let loop else { return }
+        loop.closeStream(self)
+    }
 }

@@ -11,7 +11,7 @@ package struct FrameDecoder {
     /// The fragmented message that is under way.
     private var message: MessageKind?
     private var messageIsCompressed = false
-    /// Over the message under way, the front frame's `ready` bytes among it.
+    /// Over the message under way, the front frame's `ready` bytes among it. Between messages it's complete, and so as new.
     private var text = UTF8Check()
     /// Frames and payload bytes of the message under way, the front frame not among them.
     private var fragments: UInt32 = 0
@@ -81,7 +81,6 @@ package struct FrameDecoder {
     ) -> FrameStep {
         let kind = message ?? (first.opcode == .text ? .text : .binary)
         let isText = kind == .text && !isCompressed
-        if message == nil && ready == 0 { text = UTF8Check() }
 
         let headerBytes = Int(range.offset)
         let payloadBytes = Int(range.count)
@@ -103,7 +102,6 @@ package struct FrameDecoder {
         let isFirst = message == nil
         if first.isFinal {
             message = nil
-            messageIsCompressed = false
             fragments = 0
             collected = 0
         } else {

@@ -20,10 +20,7 @@ package enum OpeningHandshake {
         }
         guard request.listContains("websocket", in: "upgrade") else { return refuse(400, "Upgrade doesn't name websocket") }
         guard request.listContains("upgrade", in: "connection") else { return refuse(400, "Connection doesn't name Upgrade") }
-        // A body would stand where the first frame is looked for.
-        guard request.body.isEmpty, request.count(of: "transfer-encoding") == 0 else {
-            return refuse(400, "a WebSocket is opened without a body")
-        }
+        guard !announcesBody(request) else { return refuse(400, "a WebSocket is opened without a body") }
         guard request.count(of: "sec-websocket-version") == 1, let version = request.header("sec-websocket-version") else {
             return refuse(400, "one Sec-WebSocket-Version is needed")
         }
@@ -37,6 +34,13 @@ package enum OpeningHandshake {
         }
         guard let key = WebSocketKey(value) else { return refuse(400, "Sec-WebSocket-Key isn't 16 bytes in base64") }
         return .accept(key.acceptKey)
+    }
+
+    /// A body would stand where the first frame is looked for. Told by the head, whether or not the body was waited for.
+    private static func announcesBody(_ request: borrowing HTTPRequest) -> Bool {
+        if !request.body.isEmpty || request.count(of: "transfer-encoding") > 0 { return true }
+        guard let length = request.header("content-length") else { return false }
+        return !length.allSatisfy { $0 == UInt8(ascii: "0") }
     }
 
     /// Appends the 101.

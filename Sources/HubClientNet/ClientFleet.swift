@@ -1,0 +1,240 @@
+import HubBase
+import HubClient
+import HubNet
+import HubWire
+
+/// Drives any number of client machines on one loop: the shell of hubctl (one client) and of the swarm (thousands).
+///
+/// Holds no decisions but one: a client whose connection failed tries the next address. Not thread-safe: all of it belongs to the thread
+/// that calls `run`.
+package final class ClientFleet: LoopHandler, ServerHandler {
+    /// One address of one of the URLs.
+    package struct Route: Sendable {
+        package var url: HubURL
+        package var address: SocketAddress
+
+        package init(url: HubURL, address: SocketAddress) {
+            self.url = url
+            self.address = address
+        }
+    }
+
+    private struct Client {
+        var machine: ClientMachine
+        var connection: ConnectionID?
+        var route: Int
+        var timer: TimerID?
+        var timerAt = Instant.distantFuture
+    }
+
+    /// Timers of this kind are the fleet's own; the handler's are numbered from 0.
+    private static let timerKind = UInt32.max
+
+    package let loop: NetLoop
+    package unowned(unsafe) var handler: (any FleetHandler)?
+    private let routes: [Route]
+    private var clients: [Client] = []
+    /// The client of each connection index.
+    private var owners: [Int] = []
+    private var chance: Chance
+
+    /// Throws when the system gives no loop.
+    package init(routes: [Route], limits: NetLimits = NetLimits(), tick: Span? = nil, seed: UInt64) throws(NetError) {
+        precondition(!routes.isEmpty, "a fleet without a destination")
+        self.routes = routes
+        self.chance = Chance(seed: seed)
+        loop = try NetLoop(NetLoop.Options(name: "clients", tick: tick, limits: limits))
+        loop.handler = self
+        loop.server = self
+    }
+
+    /// Where URLs lead. Blocks for the resolver; for start-up.
+    package static func routes(to urls: [HubURL]) throws(NetError) -> [Route] {
+        var routes: [Route] = []
+        for url in urls {
+            guard !url.isSecure else {
+                throw NetError(number: 0, description: "\(url): WebSockets over TLS aren't supported yet; use ws:// or http://")
+            }
+            for address in try Resolver.resolve(host: url.host, port: url.port) { routes.append(Route(url: url, address: address)) }
+        }
+        return routes
+    }
+
+    /// Takes turns until `loop.stop()`.
+    package func run() { loop.run() }
+
+    // MARK: Clients
+
+    package var count: Int { clients.count }
+
+    /// Adds a client that prefers one of the routes; `start` connects it.
+    package func add(_ options: ClientMachine.Options, route: Int) -> Int {
+        clients.append(Client(machine: ClientMachine(options), route: route % routes.count))
+        return clients.count - 1
+    }
+
+    package func start(_ client: Int) {
+        clients[client].machine.start(now: loop.now)
+        connect(client)
+    }
+
+    /// Leaves in order: a close with 1000, or nothing where there is no connection.
+    package func stop(_ client: Int) {
+        let after = clients[client].machine.stop(now: loop.now)
+        if let connection = clients[client].connection {
+            switch after {
+            case .close: loop.close(connection, code: CloseCode.normal.rawValue, reason: "" as StaticString)
+            case .abort: drop(client, connection, .failed("given up"))
+            case .nothing: break
+            }
+        }
+        settle(client)
+    }
+
+    package func state(_ client: Int) -> ClientMachine.State { clients[client].machine.state }
+    package func followed(_ client: Int) -> [Subscription] { clients[client].machine.followed }
+
+    /// Changes what a client wants, then asks the hub for it.
+    package func change(_ client: Int, _ body: (inout ClientMachine) -> Void) {
+        body(&clients[client].machine)
+        settle(client)
+    }
+
+    /// Sends a publication whose answer comes back with `context`. False when there's no open connection or too much in flight.
+    package func publish(
+        _ client: Int, _ messageClass: MessageClass, channel: Name, messageId: Name?, payload: UnsafeRawBufferPointer, context: UInt64
+    ) -> Bool {
+        guard let connection = clients[client].connection,
+            let id = clients[client].machine.begin(.publish, context: context, now: loop.now)
+        else { return false }
+        loop.sendMessage(.text, to: connection, as: .publication) { buffer in
+            RequestEncoder.publish(messageClass, id: id, channel: channel, messageId: messageId, payload: payload, into: &buffer)
+        }
+        arm(client)
+        return true
+    }
+
+    // MARK: What machines want
+
+    private func connect(_ client: Int) {
+        let route = routes[clients[client].route]
+        guard let handler else { return }
+        let connection = loop.connect(route.address, handler.opening(for: client, to: route.url))
+        while owners.count <= Int(connection.index) { owners.append(-1) }
+        owners[Int(connection.index)] = client
+        clients[client].connection = connection
+        arm(client)
+    }
+
+    /// Sends what the machine has to say, hands out what went unanswered, and sets its timer.
+    private func settle(_ client: Int) {
+        if let connection = clients[client].connection {
+            while let request = clients[client].machine.nextRequest(now: loop.now) {
+                // Tokens travel in a header here, so `connect` never occurs.
+                loop.sendMessage(.text, to: connection, as: .reply) { request.encode(token: "", device: nil, into: &$0) }
+            }
+        }
+        while let lost = clients[client].machine.nextLost() { handler?.unanswered(lost, isTimeout: false, client: client) }
+        arm(client)
+    }
+
+    /// A timer that is early does no harm and is set anew then; so one in flight is kept unless it would be late.
+    private func arm(_ client: Int) {
+        guard let deadline = clients[client].machine.deadline, deadline < clients[client].timerAt else { return }
+        if let timer = clients[client].timer { loop.cancel(timer) }
+        clients[client].timerAt = deadline
+        clients[client].timer = loop.schedule(after: deadline.since(loop.now), kind: Self.timerKind, value: UInt64(client))
+    }
+
+    private func deadlinePassed(_ client: Int) {
+        clients[client].timer = nil
+        clients[client].timerAt = .distantFuture
+        switch clients[client].machine.deadlinePassed(now: loop.now) {
+        case .connect: connect(client)
+        case .abort(let end):
+            if let connection = clients[client].connection { drop(client, connection, end) }
+        case .nothing:
+            while let late = clients[client].machine.nextTimedOut(now: loop.now) {
+                handler?.unanswered(late, isTimeout: true, client: client)
+            }
+        }
+        settle(client)
+    }
+
+    private func drop(_ client: Int, _ connection: ConnectionID, _ end: TransportEnd) {
+        clients[client].connection = nil
+        loop.abort(connection)
+        over(client, end)
+    }
+
+    private func over(_ client: Int, _ end: TransportEnd) {
+        if case .closed = end {} else { clients[client].route = (clients[client].route + 1) % routes.count }
+        let wasOpen = clients[client].machine.wasWelcomed
+        let after = clients[client].machine.transportEnded(end, now: loop.now, chance: &chance)
+        handler?.ended(end, after, wasOpen: wasOpen, client: client)
+        if after == .fetchToken {
+            if handler?.renewToken(for: client) == true {
+                clients[client].machine.tokenRenewed(now: loop.now)
+                connect(client)
+            } else {
+                clients[client].machine.tokenUnavailable()
+            }
+        }
+        settle(client)
+    }
+
+    // MARK: The loop's calls
+
+    package func opened(_ id: ConnectionID) {
+        guard let client = owner(id) else { return }
+        clients[client].machine.transportOpened(now: loop.now)
+        settle(client)
+    }
+
+    package func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID) {
+        guard let client = owner(id) else { return }
+        let received = clients[client].machine.received(bytes, now: loop.now)
+        handler?.received(received, bytes, client: client)
+        switch received {
+        case .violation: loop.close(id, code: CloseCode.protocolError.rawValue, reason: "not an envelope" as StaticString)
+        case .publication: break  // Changes nothing that a machine has to say.
+        default: settle(client)
+        }
+    }
+
+    package func closed(_ id: ConnectionID, _ end: ConnectionEnd) {
+        guard let client = owner(id) else { return }
+        clients[client].connection = nil
+        over(client, TransportEnd(end, reason: loop.closeReason))
+    }
+
+    package func timerFired(kind: UInt32, value: UInt64) {
+        if kind == Self.timerKind { deadlinePassed(Int(value)) } else { handler?.timerFired(kind: kind, value: value) }
+    }
+
+    package func woken() { handler?.woken() }
+    package func turnEnding() { handler?.turnEnding() }
+
+    /// Only servers are asked.
+    package func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        preconditionFailure("a fleet serves nobody")
+    }
+
+    /// nil for a connection that was given up before.
+    private func owner(_ id: ConnectionID) -> Int? {
+        guard Int(id.index) < owners.count, owners[Int(id.index)] >= 0 else { return nil }
+        let client = owners[Int(id.index)]
+        return clients[client].connection == id ? client : nil
+    }
+}
+
+extension TransportEnd {
+    init(_ end: ConnectionEnd, reason: String) {
+        switch end {
+        case .peer(let code): self = .closed(code: code, reason: reason)
+        case .refused(let status, _): self = .refused(status: status, retryAfter: nil)
+        case .us(let code): self = .closed(code: code, reason: "")
+        case .lost(let why): self = .failed(why)
+        }
+    }
+}

@@ -1,0 +1,35 @@
+import HubBase
+import HubCore
+
+/// Checks the keys of the HTTP API. A value.
+package struct APIKeyVerifier: Sendable {
+    package struct Grant: Sendable, Equatable {
+        /// Which key, for logs.
+        package var id: String
+        package var scopes: [String]
+
+        package init(id: String, scopes: [String]) {
+            self.id = id
+            self.scopes = scopes
+        }
+    }
+
+    private let keys: [Configuration.APIKey]
+
+    package init(keys: [Configuration.APIKey]) { self.keys = keys }
+
+    /// Whether there is any key at all.
+    package var isEmpty: Bool { keys.isEmpty }
+
+    /// nil when it's none of the keys. Compares digests, all of them and each in constant time, so that the time tells neither how much
+    /// of a guess was right nor which key it was. Cost: a SHA-256 of the key; longer ones than any of ours are refused before that.
+    package func verify(_ key: UnsafeRawBufferPointer) -> Grant? {
+        guard (1...1024).contains(key.count) else { return nil }
+        let digest = Digest.sha256([UInt8](key))
+        var grant: Grant?
+        for known in keys where Digest.isEqual(known.digest, digest) { grant = Grant(id: known.id, scopes: known.scopes) }
+        return grant
+    }
+
+    package func verify(_ key: [UInt8]) -> Grant? { key.withUnsafeBytes { verify($0) } }
+}

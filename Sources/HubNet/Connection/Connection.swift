@@ -1,0 +1,95 @@
+import HubBase
+
+/// All that a loop keeps for one connection: 128 bytes of raw memory in a slab, no object, no closure. What only some need hangs on
+/// pointers: a partial frame, a fragmented message, a backlog, the HTTP or client handshake's state. Idle connections have none of them.
+///
+/// The first cache line is what a delivery touches.
+struct Connection {
+    enum Phase: UInt8 {
+        /// The slot is free, or waits for `closed` to be told.
+        case dead
+        /// Our TCP connect is under way (client).
+        case connecting
+        /// Our opening handshake is under way (client).
+        case opening
+        /// HTTP: head, body, or waiting for the answer (`isAnswerPending`).
+        case http
+        /// A WebSocket: messages go both ways.
+        case open
+        /// Our close frame is queued; the peer's is awaited. What comes in is decoded, and dropped.
+        case closing
+        /// Nothing more is queued: what is queued drains, then our side ends, and what comes in is thrown away until the peer's end, so that
+        /// the peer reads our last bytes rather than a reset.
+        case finishing
+    }
+
+    struct Flags: OptionSet {
+        let rawValue: UInt16
+        static let isClient = Flags(rawValue: 1)
+        /// In the turn's list of connections to flush.
+        static let isDirty = Flags(rawValue: 2)
+        /// The socket blocked: EPOLLOUT is on.
+        static let isBlocked = Flags(rawValue: 4)
+        /// EPOLLIN is off.
+        static let isPaused = Flags(rawValue: 8)
+        /// `closed` has to be told.
+        static let owesReport = Flags(rawValue: 16)
+        /// `closed` is about to be told: the slot may not be freed before.
+        static let isReporting = Flags(rawValue: 32)
+        /// Under a deadline for authentication.
+        static let isHeld = Flags(rawValue: 64)
+        /// A ping is out and nothing came since.
+        static let awaitsPong = Flags(rawValue: 128)
+        /// The handler owes the answer to a request.
+        static let isAnswerPending = Flags(rawValue: 256)
+        /// Our side is shut down.
+        static let hasFinished = Flags(rawValue: 512)
+        /// In the list of connections whose stored input waits for a go-on.
+        static let isResuming = Flags(rawValue: 1024)
+        /// Holds one of the budget's places.
+        static let isCounted = Flags(rawValue: 2048)
+        /// The socket's input has ended.
+        static let inputEnded = Flags(rawValue: 4096)
+        /// What is queued doesn't begin with a frame: an HTTP response or a handshake goes first.
+        static let carriesHTTP = Flags(rawValue: 8192)
+        /// Stored input waits until the queue has drained.
+        static let waitsForDrain = Flags(rawValue: 16384)
+    }
+
+    // MARK: First cache line
+
+    /// -1 when dead.
+    var descriptor: Int32 = -1
+    var generation: UInt32 = 1
+    var phase: Phase = .dead
+    var flags: Flags = []
+    /// With which code the hold's deadline closes; in `closing`, with which one we closed.
+    var code: UInt16 = 0
+    /// The last range of this turn's arena that is queued here; `pendingEnd` 0: none.
+    var pendingStart: UInt32 = 0
+    var pendingEnd: UInt32 = 0
+    /// Ranges queued before it, in the segment pool.
+    var segmentHead: UInt32 = SegmentPool.none
+    var segmentTail: UInt32 = SegmentPool.none
+    /// This turn's latest pong in the arena; 0: none.
+    var pongStart: UInt32 = 0
+    var backlog: UnsafeMutablePointer<Backlog>?
+    /// `Instant.nanoseconds` of the last bytes in.
+    var lastInbound: UInt64 = 0
+    /// Bytes that came and couldn't be worked off yet.
+    var partial: UnsafeMutablePointer<HeldBytes>?
+
+    // MARK: Second cache line
+
+    /// The collected fragments of a message.
+    var fragments: UnsafeMutablePointer<HeldBytes>?
+    var exchange: UnsafeMutablePointer<HTTPExchange>?
+    var dialogue: UnsafeMutablePointer<ClientDialogue>?
+    var decoder = FrameDecoder(role: .server)
+    /// Largest message in, where it isn't the loop's limit; 0: the loop's.
+    var messageLimit: UInt32 = 0
+    /// Of the message that is being collected.
+    var fragmentKind: MessageKind = .binary
+    /// Control frames: when the allowance is full again, in units of 100 µs of the loop's clock.
+    var controlFullAt: UInt32 = 0
+}

@@ -1,0 +1,114 @@
+import HubBase
+
+/// Deadlines of connections: one each, and the phase says what it means.
+extension NetLoop {
+    /// The peer's address as text; empty when the connection has gone.
+    package func peer(_ id: ConnectionID) -> String {
+        guard let connection = state.pointee.table.find(id), let address = System.peerAddress(connection.pointee.descriptor) else {
+            return ""
+        }
+        return address.description
+    }
+
+    /// Whether messages can be sent: open, and not closing.
+    package func isOpen(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.phase == .open }
+
+    /// When the last bytes came in.
+    package func lastInbound(_ id: ConnectionID) -> Instant {
+        Instant(nanoseconds: state.pointee.table.find(id)?.pointee.lastInbound ?? 0)
+    }
+
+    // MARK: Authentication
+
+    /// A connection that is upgraded while on hold is closed with `code` when `admit` hasn't been called by then; what it sends doesn't
+    /// prolong that.
+    package func hold(_ id: ConnectionID, for span: Span, code: UInt16) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open || connection.pointee.phase == .http
+        else { return }
+        connection.pointee.flags.insert(.isHeld)
+        connection.pointee.flags.remove(.awaitsPong)
+        connection.pointee.code = code
+        state.pointee.deadlines.arm(id.index, at: state.pointee.now + span)
+    }
+
+    package func admit(_ id: ConnectionID) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isHeld) else { return }
+        connection.pointee.flags.remove(.isHeld)
+        if connection.pointee.phase == .open { armPing(id.index, connection) }
+    }
+
+    // MARK: Liveness
+
+    /// Inbound bytes don't touch the wheel: when the deadline fires, it's compared with the last of them, and armed anew.
+    func armPing(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        connection.pointee.flags.remove(.awaitsPong)
+        state.pointee.deadlines.arm(index, at: Instant(nanoseconds: connection.pointee.lastInbound) + options.limits.ping)
+    }
+
+    /// Sends a ping now: a pong, or any inbound bytes, prove the peer alive.
+    package func ping(_ id: ConnectionID) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return }
+        let start = state.pointee.arena.count
+        FrameEncoder.appendControl(
+            .ping, UnsafeRawBufferPointer(start: nil, count: 0), maskingKey: maskingKey(connection), into: &state.pointee.arena)
+        queue(id.index, connection, from: start)
+        guard !connection.pointee.flags.contains(.isHeld) else { return }
+        connection.pointee.flags.insert(.awaitsPong)
+        state.pointee.deadlines.arm(id.index, at: state.pointee.now + options.limits.pong)
+    }
+
+    private func judgeLiveness(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.flags.contains(.awaitsPong) {
+            // Nothing came since the ping: whatever comes takes the flag away.
+            dropSilent(id.index, connection)
+        } else if state.pointee.now.since(Instant(nanoseconds: connection.pointee.lastInbound)) < options.limits.ping {
+            armPing(id.index, connection)
+        } else {
+            ping(id)
+        }
+    }
+
+    /// No pong: the peer is told, should it still listen, and the socket is dropped. Nobody waits for a peer that says nothing.
+    private func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.backlog == nil {
+            var close = ByteBuffer(capacity: 32)
+            FrameEncoder.appendClose(
+                code: NetCloseCode.silent, reason: Self.bytes("no pong"), maskingKey: maskingKey(connection), into: &close)
+            state.pointee.counters.writes += 1
+            _ = System.send(
+                connection.pointee.descriptor, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
+        }
+        lose(index, connection, "silent: no pong within \(options.limits.pong)")
+    }
+
+    // MARK: Firing
+
+    func deadlinePassed(_ index: UInt32) {
+        let connection = state.pointee.table[index]
+        let id = ConnectionID(index: index, generation: connection.pointee.generation)
+        guard connection.pointee.phase != .dead else { return }
+        if isAboutToJudge(connection) {
+            // After a stall the answer may lie in the socket: input first, then the verdict.
+            read(index, connection)
+            guard state.pointee.table.find(id) != nil, !state.pointee.deadlines.isArmed(index) else { return }
+        }
+        switch connection.pointee.phase {
+        case .connecting: lose(index, connection, "no connection within the deadline")
+        case .opening: lose(index, connection, "no answer to the opening handshake within the deadline")
+        case .http: httpDeadlinePassed(index, connection)
+        case .open where connection.pointee.flags.contains(.isHeld):
+            close(id, code: connection.pointee.code, reason: "not authenticated in time")
+        case .open: judgeLiveness(id, connection)
+        case .closing, .finishing: lose(index, connection, "the closing handshake took too long")
+        case .dead: break
+        }
+    }
+
+    private func isAboutToJudge(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        switch connection.pointee.phase {
+        case .opening, .http, .closing: return true
+        case .open: return !connection.pointee.flags.isDisjoint(with: [.isHeld, .awaitsPong])
+        case .connecting, .finishing, .dead: return false
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import HubBase
+
+/// Frames in: messages go to the handler one by one, control frames are answered here.
+extension NetLoop {
+    func workOffFrames(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer
+    ) -> Progress {
+        let id = ConnectionID(index: index, generation: connection.pointee.generation)
+        let special = Int(connection.pointee.messageLimit)
+        let limits = special == 0 ? state.pointee.frameLimits : FrameLimits(options.limits, messageBytes: special)
+        let phase = connection.pointee.phase
+        var offset = 0
+        while offset < bytes.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[offset...])
+            switch connection.pointee.decoder.next(rest, limits: limits) {
+            case .needMore(let wanted): return Progress(consumed: offset, wanted: wanted)
+            case .message(let kind, let payload, _, let consumed):
+                offset += consumed
+                guard phase == .open, let server else { continue }
+                state.pointee.counters.messagesIn += 1
+                server.message(payload.bytes(in: UnsafeRawBufferPointer(rest)), kind, on: id)
+            case .fragment(let first, let payload, let isFinal, _, let consumed):
+                offset += consumed
+                guard phase == .open else { continue }
+                // The decoder holds the sum within the limits.
+                HeldBytes.append(
+                    &connection.pointee.fragments, payload.bytes(in: UnsafeRawBufferPointer(rest)), limit: Int(limits.messageBytes))
+                if let first { connection.pointee.fragmentKind = first }
+                if isFinal { deliverFragments(id, connection) }
+            case .ping(let payload, let consumed):
+                offset += consumed
+                guard allowControlFrame(index, connection) else { return Progress(consumed: bytes.count, wanted: 0) }
+                if phase == .open { answerPing(index, connection, payload.bytes(in: UnsafeRawBufferPointer(rest))) }
+            case .pong(_, let consumed):
+                offset += consumed
+                guard allowControlFrame(index, connection) else { return Progress(consumed: bytes.count, wanted: 0) }
+            case .close(let code, let reason, _):
+                // Servers don't ask clients why; what isn't wanted isn't copied.
+                let isClient = connection.pointee.flags.contains(.isClient)
+                let text = isClient ? String(decoding: reason.bytes(in: UnsafeRawBufferPointer(rest)), as: UTF8.self) : ""
+                closedByPeer(index, connection, code: code, reason: text)
+                return Progress(consumed: bytes.count, wanted: 0)
+            case .failed(let code, let reason):
+                fail(index, connection, code: code, reason: reason)
+                return Progress(consumed: bytes.count, wanted: 0)
+            }
+            // The handler may have closed it, or its slot may even have a new owner.
+            guard connection.pointee.generation == id.generation, connection.pointee.phase == phase else { break }
+        }
+        return Progress(consumed: offset, wanted: 0)
+    }
+
+    private func deliverFragments(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        // Taken from the connection first: the handler may end it while it reads.
+        var fragments = connection.pointee.fragments
+        connection.pointee.fragments = nil
+        state.pointee.counters.messagesIn += 1
+        if let server {
+            let bytes = fragments.map { UnsafeRawBufferPointer(HeldBytes.buffer($0)) } ?? UnsafeRawBufferPointer(start: nil, count: 0)
+            server.message(bytes, connection.pointee.fragmentKind, on: id)
+        }
+        HeldBytes.free(&fragments)
+    }
+
+    /// The latest ping of a turn is answered at its end (RFC 6455 §5.5.3 allows to skip the others).
+    private func answerPing(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ payload: UnsafeRawBufferPointer) {
+        connection.pointee.pongStart = UInt32(state.pointee.arena.count)
+        FrameEncoder.appendControl(.pong, payload, maskingKey: maskingKey(connection), into: &state.pointee.arena)
+        markDirty(index, connection)
+    }
+
+    /// Counts a ping or pong against the peer's allowance, as a virtual schedule (GCRA): one word, no refilling. Closes with 1008 when it's
+    /// used up.
+    private func allowControlFrame(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        // Units of 100 µs; the clock wraps after five days, so a schedule that seems further ahead than the burst is an old one.
+        let now = UInt32(truncatingIfNeeded: state.pointee.now.nanoseconds / 100_000)
+        let rate = UInt32(clamping: min(max(options.limits.controlFramesPerSecond, 1), 10_000))
+        let cost = 10_000 / rate
+        let burst = cost * rate * 2
+        var ahead = connection.pointee.controlFullAt &- now
+        if ahead > burst + cost { ahead = 0 }
+        guard ahead + cost <= burst else {
+            fail(index, connection, code: NetCloseCode.policy, reason: "too many control frames")
+            return false
+        }
+        connection.pointee.controlFullAt = now &+ ahead &+ cost
+        return true
+    }
+
+    // MARK: Settings
+
+    /// Lets this connection send messages up to `messageBytes` (diagnostics), or the loop's limit again with 0.
+    package func allow(_ id: ConnectionID, messageBytes: Int) {
+        guard let connection = state.pointee.table.find(id) else { return }
+        connection.pointee.messageLimit = UInt32(clamping: messageBytes)
+    }
+}

@@ -1,0 +1,201 @@
+import CHubShims
+import Glibc
+import HubBase
+
+/// What sockets bring: read into the loop's scratch buffer, or into the memory that a partial frame was promised, and worked off at once.
+extension NetLoop {
+    /// What `work` came to.
+    struct Progress {
+        /// Bytes that are done with.
+        var consumed: Int
+        /// How many the front needs at least before there's more to do; 0: unknown.
+        var wanted: Int
+    }
+
+    /// Reads of one socket in one turn: whoever sends more waits for the others' turn.
+    private static let readsMax = 4
+    /// A partial frame up to this size gets its memory at once, a larger one in proportion to what has come: an announcement costs nothing.
+    private static let trustedBytes = 64 * 1024 + 16
+    private static let partialBytesMin = 128
+
+    func connectionEvent(_ index: UInt32, generation: UInt32, _ events: UInt32) {
+        let id = ConnectionID(index: index, generation: generation)
+        guard let connection = state.pointee.table.find(id) else { return }
+        if connection.pointee.phase == .connecting {
+            clientConnected(index, connection)
+            return
+        }
+        if events & Readiness.input != 0 {
+            read(index, connection)
+            guard state.pointee.table.find(id) != nil else { return }
+        } else if events & Readiness.broken != 0 {
+            // Nothing is left to read.
+            let number = hub_socket_error(connection.pointee.descriptor)
+            lose(index, connection, number == 0 ? "hung up" : System.message(number))
+            return
+        }
+        if events & Readiness.output != 0 { drainBacklog(index, connection) }
+    }
+
+    /// Takes what the socket holds, up to `readsMax` buffers.
+    func read(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        let generation = connection.pointee.generation
+        for _ in 0..<Self.readsMax {
+            if connection.pointee.flags.contains(.isPaused) || connection.pointee.flags.contains(.inputEnded) { return }
+            let room: Int
+            let target: UnsafeMutableRawPointer
+            if let partial = connection.pointee.partial {
+                room = partial.pointee.capacity - partial.pointee.count
+                target = HeldBytes.bytes(partial) + partial.pointee.count
+            } else {
+                room = LoopState.scratchBytes
+                target = state.pointee.scratch
+            }
+            switch System.receive(connection.pointee.descriptor, target, room) {
+            case .bytes(0):
+                inputEnded(index, connection)
+                return
+            case .bytes(let count):
+                state.pointee.counters.bytesIn += UInt64(count)
+                connection.pointee.lastInbound = state.pointee.now.nanoseconds
+                connection.pointee.flags.remove(.awaitsPong)
+                if let partial = connection.pointee.partial {
+                    partial.pointee.count += count
+                    workOffPartial(index, connection)
+                } else {
+                    let bytes = UnsafeMutableRawBufferPointer(start: target, count: count)
+                    let progress = work(index, connection, bytes)
+                    guard connection.pointee.generation == generation, connection.pointee.phase != .dead else { return }
+                    keep(connection, UnsafeMutableRawBufferPointer(rebasing: bytes[progress.consumed...]), wanted: progress.wanted)
+                }
+                guard connection.pointee.generation == generation, connection.pointee.phase != .dead, count == room else { return }
+            case .wouldBlock: return
+            case .failed(let number):
+                lose(index, connection, System.message(number))
+                return
+            }
+        }
+    }
+
+    /// Works off what is stored. The memory is taken from the connection meanwhile: a handler that ends the connection while it looks at a
+    /// message must not pull the message from under itself.
+    func workOffPartial(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        guard let partial = connection.pointee.partial else { return }
+        let generation = connection.pointee.generation
+        connection.pointee.partial = nil
+        let progress = work(index, connection, HeldBytes.buffer(partial))
+        var held: UnsafeMutablePointer<HeldBytes>? = partial
+        guard connection.pointee.generation == generation, connection.pointee.phase != .dead, progress.consumed < partial.pointee.count
+        else {
+            HeldBytes.free(&held)
+            return
+        }
+        if progress.consumed > 0 { HeldBytes.removeFirst(partial, progress.consumed) }
+        HeldBytes.grow(&held, capacity: Self.capacity(count: partial.pointee.count, wanted: progress.wanted))
+        connection.pointee.partial = held
+    }
+
+    private func keep(_ connection: UnsafeMutablePointer<Connection>, _ rest: UnsafeMutableRawBufferPointer, wanted: Int) {
+        guard let source = rest.baseAddress, rest.count > 0 else { return }
+        let held = HeldBytes.make(capacity: Self.capacity(count: rest.count, wanted: wanted))
+        HeldBytes.bytes(held).copyMemory(from: source, byteCount: rest.count)
+        held.pointee.count = rest.count
+        connection.pointee.partial = held
+    }
+
+    /// More than `count`, so that there's always room to read into. What is wanted has been judged against the limits before.
+    private static func capacity(count: Int, wanted: Int) -> Int {
+        let useful = wanted > count ? wanted : count * 2
+        return max(partialBytesMin, count + 1, min(useful, max(trustedBytes, count * 2)))
+    }
+
+    /// Works off bytes from the front, phase by phase: an upgrade's leftover goes to the frame decoder at once.
+    private func work(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer
+    ) -> Progress {
+        let generation = connection.pointee.generation
+        var offset = 0
+        while true {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[offset...])
+            let phase = connection.pointee.phase
+            let progress: Progress
+            switch phase {
+            case .open, .closing: progress = workOffFrames(index, connection, rest)
+            case .http: progress = workOffHTTP(index, connection, rest)
+            case .opening: progress = workOffOpening(index, connection, rest)
+            case .finishing, .dead, .connecting: return Progress(consumed: bytes.count, wanted: 0)
+            }
+            offset += progress.consumed
+            guard connection.pointee.generation == generation, connection.pointee.phase != phase else {
+                return Progress(consumed: offset, wanted: progress.wanted)
+            }
+        }
+    }
+
+    // MARK: Go-ons
+
+    /// Stops reading from a socket: what it holds waits in the kernel, and fills the peer's window.
+    func pause(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        guard !connection.pointee.flags.contains(.isPaused) else { return }
+        connection.pointee.flags.insert(.isPaused)
+        updateInterest(index, connection)
+    }
+
+    /// Has the stored input worked off and reading taken up again, later in this turn or in the next one.
+    func resumeLater(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        guard !connection.pointee.flags.contains(.isResuming) else { return }
+        connection.pointee.flags.insert(.isResuming)
+        state.pointee.resumes.append(ConnectionID(index: index, generation: connection.pointee.generation))
+    }
+
+    func goOn() {
+        guard !state.pointee.resumes.isEmpty else { return }
+        // Those that come in meanwhile wait for the next turn.
+        let batch = state.pointee.resumes
+        state.pointee.resumes.removeAll(keepingCapacity: true)
+        for id in batch {
+            guard let connection = state.pointee.table.find(id) else { continue }
+            connection.pointee.flags.subtract([.isResuming, .isPaused, .waitsForDrain])
+            workOffPartial(id.index, connection)
+            deliverEnds()
+            guard state.pointee.table.find(id) != nil, !connection.pointee.flags.contains(.isPaused) else { continue }
+            if connection.pointee.flags.contains(.inputEnded) {
+                inputEnded(id.index, connection)
+            } else {
+                updateInterest(id.index, connection)
+            }
+        }
+    }
+
+    func updateInterest(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        let flags = connection.pointee.flags
+        var events: UInt32 = 0
+        if !flags.contains(.isPaused) && !flags.contains(.inputEnded) { events |= Readiness.input }
+        if flags.contains(.isBlocked) { events |= Readiness.output }
+        let data = EventTag(.connection, index: index, generation: connection.pointee.generation).data
+        let result = System.watch(epoll, EPOLL_CTL_MOD, connection.pointee.descriptor, events: events, data: data)
+        if result != 0 { lose(index, connection, System.message(result)) }
+    }
+
+    /// The peer sends nothing more.
+    private func inputEnded(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        connection.pointee.flags.insert(.inputEnded)
+        switch connection.pointee.phase {
+        case .http:
+            // Whoever closes its side after the request may still read the answer.
+            if connection.pointee.flags.contains(.isAnswerPending) || connection.pointee.flags.contains(.waitsForDrain) {
+                updateInterest(index, connection)
+            } else {
+                finish(index, connection)
+            }
+        case .finishing:
+            if connection.pointee.flags.contains(.hasFinished) {
+                tearDown(index)
+            } else {
+                updateInterest(index, connection)
+            }
+        case .open, .closing, .opening: lose(index, connection, "the peer ended the stream without a closing handshake")
+        case .connecting, .dead: break
+        }
+    }
+}

@@ -1,0 +1,16 @@
+/// A message in this turn's arena. One value for every wire form of it: the connection's own form (plain; deflated where negotiated, once
+/// for all, when deflate comes) is chosen as it's sent.
+package struct OutFrame: Sendable {
+    package let start: UInt32
+    package let count: UInt32
+
+    @inlinable package init(start: UInt32, count: UInt32) {
+        self.start = start
+        self.count = count
+    }
+}
+
+package enum MessageKind: UInt8, Sendable { case text = 1, binary = 2 }
+
+/// What a queued frame is worth when a queue runs full (architecture, step 7). Thinning itself comes with backpressure.
+package enum SendClass: UInt8, Sendable { case reply, publication, presence, read, typing, system }

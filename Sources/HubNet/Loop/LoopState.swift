@@ -1,0 +1,94 @@
+import HubBase
+
+/// Everything of a loop that changes, in raw memory behind one constant pointer: a class's own stored properties would pay a run-time
+/// exclusivity check for each access, on a path that does a dozen for each delivery.
+///
+/// What must hold instead: accesses are short. No method that calls a handler is `mutating` on this or on one of its parts, since the
+/// handler calls back into the loop.
+struct LoopState: ~Copyable {
+    /// A `closed` that will be told as soon as no handler's call is on the stack.
+    struct End {
+        var index: UInt32
+        var end: ConnectionEnd
+        var reason: String
+    }
+
+    /// Shared by all connections for reading: an idle connection has no buffer.
+    static let scratchBytes = 256 * 1024
+    /// The arena begins with bytes that are never sent, so that offset 0 can mean "none" and a header may be written in front of anything.
+    static let arenaPad = 16
+    /// A turn whose frames pass this is ended between two sockets.
+    static let arenaSplit = 4 * 1024 * 1024
+    static let arenaKept = 8 * 1024 * 1024
+
+    var now: Instant
+    var counters = NetCounters()
+    /// Of the end that is being told.
+    var closeReason = ""
+    var limits: NetLimits
+    var frameLimits: FrameLimits
+    var table = ConnectionTable()
+    /// One deadline a connection, by its index; the phase says what it means.
+    var deadlines: TimerWheel
+    var timers: TimerSlab
+
+    /// This turn's frames, responses and handshakes.
+    var arena = ByteBuffer(capacity: 64 * 1024)
+    var isEncoding = false
+    var segments = SegmentPool()
+    var dirty: UnsafeMutablePointer<UInt32>
+    var dirtyCount = 0
+    var dirtyCapacity = 1024
+    /// Where a connection's several pieces become one.
+    var gathered = ByteBuffer(capacity: 16 * 1024)
+    let scratch: UnsafeMutableRawPointer
+
+    var ends: [End] = []
+    var resumes: [ConnectionID] = []
+    var streams = StreamTable()
+    /// Masking keys (RFC 6455 §5.3 wants them unpredictable for whoever chooses the payload: seeded by the system).
+    var chance: Chance
+
+    init(limits: NetLimits, now: Instant, seed: UInt64) {
+        self.now = now
+        self.limits = limits
+        frameLimits = FrameLimits(limits)
+        deadlines = TimerWheel(now: now)
+        timers = TimerSlab(now: now)
+        dirty = .allocate(capacity: 1024)
+        scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
+        chance = Chance(seed: seed)
+        _ = arena.reserve(Self.arenaPad)
+        arena.advance(by: Self.arenaPad)
+    }
+
+    deinit {
+        dirty.deallocate()
+        scratch.deallocate()
+    }
+
+    @inline(__always)
+    mutating func appendDirty(_ index: UInt32) {
+        if dirtyCount == dirtyCapacity { growDirty() }
+        dirty[dirtyCount] = index
+        dirtyCount += 1
+    }
+
+    @inline(never)
+    private mutating func growDirty() {
+        let next = UnsafeMutablePointer<UInt32>.allocate(capacity: dirtyCapacity * 2)
+        next.moveInitialize(from: dirty, count: dirtyCount)
+        dirty.deallocate()
+        dirty = next
+        dirtyCapacity *= 2
+    }
+
+    /// Everything of the turn has left: its frames end.
+    mutating func clearArena() {
+        segments.removeAll()
+        arena.removeAll()
+        arena.trim(above: Self.arenaKept)
+        _ = arena.reserve(Self.arenaPad)
+        arena.advance(by: Self.arenaPad)
+    }
+}

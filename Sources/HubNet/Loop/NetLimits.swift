@@ -1,0 +1,25 @@
+import HubBase
+
+/// Byte and count limits, and deadlines, of one loop's connections. Every field is enforced before memory is taken.
+package struct NetLimits: Sendable {
+    package var headBytes = 8 * 1024
+    package var headers = 64
+    package var bodyBytes = 1024 * 1024
+    package var messageBytes = 64 * 1024
+    package var fragments = 1024
+    /// Control frames a second that a peer may send, after a burst of twice as many.
+    package var controlFramesPerSecond = 100
+    package var outboundBytes = 1024 * 1024
+    /// Connections of the whole node, shared by its loops.
+    package var connections = ConnectionBudget(limit: 1_000_000)
+    package var headDeadline: Span = .seconds(10)
+    /// An idle keep-alive HTTP connection is closed after this.
+    package var keepAlive: Span = .seconds(60)
+    /// A request that was left `pending` is answered 503 by then.
+    package var answerDeadline: Span = .seconds(30)
+    package var closeDeadline: Span = .seconds(5)
+    package var ping: Span = .seconds(20)
+    package var pong: Span = .seconds(10)
+
+    package init() {}
+}

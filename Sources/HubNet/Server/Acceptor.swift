@@ -1,0 +1,123 @@
+import CHubShims
+import Glibc
+import HubBase
+
+/// A loop's listeners, and what it keeps for the day when descriptors run out.
+final class Acceptor {
+    var listeners: [ListenSocketBox] = []
+    /// Given up for a moment when there is no descriptor left, so that who waits is turned away rather than left hanging.
+    var spare: Int32 = System.openSpare()
+    var isPaused = false
+    /// No connection is kept for another request any more.
+    var hasStopped = false
+
+    deinit { if spare >= 0 { System.close(spare) } }
+}
+
+extension NetLoop {
+    private static let acceptsMax = 64
+    /// How long listeners aren't looked at when descriptors have run out: they would stay ready, and the loop would spin.
+    private static let exhaustedPause = Span.milliseconds(100)
+
+    /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
+    package func serve(_ listener: consuming ListenSocket) {
+        // Accepted sockets inherit it on Linux: no call for each.
+        _ = hub_set_nodelay(listener.descriptor)
+        let box = ListenSocketBox(listener)
+        let index = acceptor.listeners.count
+        acceptor.listeners.append(box)
+        watchListener(box, index, EPOLL_CTL_ADD, acceptor.isPaused ? 0 : Readiness.input)
+    }
+
+    /// Closes the listeners, and the HTTP connections that wait for a next request; those that have one under way are closed after its
+    /// answer. Who hasn't been accepted yet is reset by the kernel.
+    package func stopAccepting() {
+        acceptor.listeners.removeAll()
+        acceptor.hasStopped = true
+        for index in 0..<state.pointee.table.count {
+            let connection = state.pointee.table[index]
+            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending), connection.pointee.partial == nil
+            else { continue }
+            finish(index, connection)
+        }
+    }
+
+    private func watchListener(_ box: ListenSocketBox, _ index: Int, _ operation: Int32, _ events: UInt32) {
+        let data = EventTag(.listener, index: UInt32(index)).data
+        let result = System.watch(epoll, operation, box.descriptor, events: events, data: data)
+        precondition(result == 0, "epoll_ctl for the listener on \(box.address): \(System.message(result))")
+    }
+
+    func acceptClients(_ index: Int) {
+        for _ in 0..<Self.acceptsMax {
+            // Looked up each time: a handler isn't called here, but it may have stopped accepting earlier in this turn.
+            guard index < acceptor.listeners.count, !acceptor.isPaused else { return }
+            switch System.accept(acceptor.listeners[index].descriptor) {
+            case .bytes(let descriptor): admitClient(Int32(descriptor))
+            case .wouldBlock: return
+            case .failed(let number) where number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM:
+                turnAway(index)
+                return
+            case .failed: continue  // that one client has gone (ECONNABORTED and the network's errors, accept(2))
+            }
+        }
+    }
+
+    private func admitClient(_ descriptor: Int32) {
+        guard options.limits.connections.take() else {
+            state.pointee.counters.refused += 1
+            Self.refuse(descriptor)
+            return
+        }
+        guard let index = state.pointee.table.take() else {
+            options.limits.connections.giveBack()
+            state.pointee.counters.refused += 1
+            Self.refuse(descriptor)
+            return
+        }
+        let connection = state.pointee.table[index]
+        connection.pointee.descriptor = descriptor
+        connection.pointee.phase = .http
+        connection.pointee.flags = .isCounted
+        connection.pointee.lastInbound = state.pointee.now.nanoseconds
+        let data = EventTag(.connection, index: index, generation: connection.pointee.generation).data
+        guard System.watch(epoll, EPOLL_CTL_ADD, descriptor, events: Readiness.input, data: data) == 0 else {
+            state.pointee.counters.refused += 1
+            tearDown(index)
+            return
+        }
+        state.pointee.counters.accepted += 1
+        state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+    }
+
+    /// Says why, as far as that's possible without keeping anything for it.
+    private static func refuse(_ descriptor: Int32) {
+        let answer: StaticString = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
+        _ = System.send(descriptor, answer.utf8Start, answer.utf8CodeUnitCount)
+        System.finishSending(descriptor)
+        System.close(descriptor)
+    }
+
+    /// No descriptor left: one client is taken with the spare one and dropped, so that it doesn't hang; then a pause.
+    private func turnAway(_ index: Int) {
+        state.pointee.counters.outOfDescriptors += 1
+        if acceptor.spare >= 0 {
+            System.close(acceptor.spare)
+            if case .bytes(let descriptor) = System.accept(acceptor.listeners[index].descriptor) {
+                state.pointee.counters.refused += 1
+                Self.refuse(Int32(descriptor))
+            }
+        }
+        acceptor.spare = System.openSpare()
+        acceptor.isPaused = true
+        for (index, box) in acceptor.listeners.enumerated() { watchListener(box, index, EPOLL_CTL_MOD, 0) }
+        let end = state.pointee.now + Self.exhaustedPause
+        _ = state.pointee.timers.schedule(at: end, owner: .listeners, kind: 0, value: 0)
+    }
+
+    func resumeAccepting() {
+        acceptor.isPaused = false
+        if acceptor.spare < 0 { acceptor.spare = System.openSpare() }
+        for (index, box) in acceptor.listeners.enumerated() { watchListener(box, index, EPOLL_CTL_MOD, Readiness.input) }
+    }
+}

@@ -1,0 +1,20 @@
+/// Judges and answers what clients bring. Called on the loop's thread, in each connection's order.
+package protocol ServerHandler: AnyObject {
+    /// A whole HTTP request. `request` is valid during the call only.
+    func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome
+    /// The WebSocket is open (after our 101, or the server's): messages may be sent.
+    func opened(_ id: ConnectionID)
+    /// A whole message, text already checked as UTF-8. `bytes` are valid during the call only.
+    func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID)
+    /// The WebSocket is over; told exactly once for every connection that was `opened` or asked for by `connect`. The index may be reused
+    /// after the call.
+    func closed(_ id: ConnectionID, _ end: ConnectionEnd)
+}
+
+package enum RequestOutcome {
+    case respond(HTTPResponse)
+    /// `respond(_:to:)` will be called later; nothing further is read from the connection before.
+    case pending
+    /// Answer 101 if the request is a valid opening handshake (RFC 6455 §4.2.1), else the right 4xx. Subprotocol: what to choose.
+    case upgrade(subprotocol: StaticString?)
+}

@@ -1,0 +1,269 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// Writes each call's command: keys, arguments, fresh epochs and tags. All numbers that Redis is given are made here.
+final class CommandEncoder {
+    let keys: KeySpace
+    let timers: PresenceTimers
+    private let incarnation: Name
+    private let fingerprint = Fingerprint()
+    private var chance: Chance
+    private var standard = HistoryOptions()
+    private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
+    private var scratch = ByteBuffer(capacity: 4096)
+
+    /// How long a channel without publications keeps its place (redis-design §4).
+    static let metaTTL: Span = .seconds(7 * 86_400)
+    /// Users of one expire call.
+    static let sweepLimit = 100
+
+    init(
+        keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, chance: Chance
+    ) {
+        self.keys = keys
+        self.timers = timers
+        self.incarnation = incarnation
+        self.chance = chance
+        setNamespaces(namespaces)
+    }
+
+    func setNamespaces(_ namespaces: [String: HistoryOptions]) {
+        standard = namespaces[""] ?? HistoryOptions()
+        self.namespaces = namespaces.filter { !$0.key.isEmpty }.map { ([UInt8]($0.key.utf8), $0.value) }
+    }
+
+    func fingerprint(_ publication: Publication) -> Mark { fingerprint.content(publication) }
+
+    func options(_ channel: Name) -> HistoryOptions {
+        let namespace = channel.namespace
+        return namespaces.first { namespace.elementsEqual($0.name) }?.options ?? standard
+    }
+
+    func write(_ call: Call, into out: inout ByteBuffer, scripts: ScriptTable) {
+        switch call {
+        case .publish(let call): publish(call, &out, scripts)
+        case .markRead(let call): markRead(call, &out, scripts)
+        case .broadcast(let channel, let publication): broadcast(publication, to: channel, &out)
+        case .apply(let call): apply(call, &out, scripts)
+        case .refresh(let call): refresh(call, &out, scripts)
+        case .find(let sweep): find(sweep, &out, scripts)
+        case .expire(let sweep): expire(sweep, &out, scripts)
+        case .states(let call): states(call, &out)
+        case .inspect(let user, _): inspect(user, &out, scripts)
+        case .announce(let facts, _): announce(facts, &out, scripts)
+        case .position(_, _, let subject): position(subject, &out)
+        case .probe(let number): probe(number, &out)
+        case .ping:
+            out.command(1)
+            out.argument("PING")
+        case .setUp: break
+        }
+    }
+
+    // MARK: Channels
+
+    private func publish(_ call: PublishCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let options = options(call.channel)
+        let prefix = keys.partitions[Partition.of(call.channel)]
+        out.call(.publish, scripts, keys: 4, arguments: 8)
+        out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
+        scratch.removeAll()
+        scratch.append(prefix)
+        scratch.append(KeySpace.Kind.dedup)
+        fingerprint.appendDedupName(channel: call.channel, call.publication, to: &scratch)
+        out.argument(scratch.bytes)
+        out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
+        out.argument(chance.mark())
+        out.argument(chance.mark())
+        out.argument(decimal: UInt64(max(0, options.size)))
+        // PX and PEXPIRE of zero would delete.
+        out.argument(decimal: max(1, options.ttl.milliseconds))
+        out.argument(decimal: max(CommandEncoder.metaTTL, options.ttl).milliseconds)
+        out.argument(decimal: max(1, options.dedup.milliseconds))
+        out.argument(call.fingerprint)
+        body(call.publication, &out)
+    }
+
+    private func body(_ publication: Publication, _ out: inout ByteBuffer) {
+        scratch.removeAll()
+        PublicationCodec.encode(publication, into: &scratch)
+        out.argument(scratch.bytes)
+        scratch.removeAll()
+        scratch.trim(above: 1 << 18)
+    }
+
+    private func markRead(_ call: ReadCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[Partition.of(call.channel)]
+        out.call(.read, scripts, keys: 3, arguments: 4)
+        out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.reads, call.channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
+        out.argument(call.publication.user.bytes)
+        out.argument(decimal: call.offset)
+        out.argument(decimal: CommandEncoder.metaTTL.milliseconds)
+        body(call.publication, &out)
+    }
+
+    /// A publication without a place: a plain PUBLISH, no script. Nobody waits for its reply, but it's counted like any other.
+    private func broadcast(_ publication: Publication, to channel: Name, _ out: inout ByteBuffer) {
+        scratch.removeAll()
+        scratch.append("E:")
+        PublicationCodec.encode(publication, into: &scratch)
+        out.command(3)
+        out.argument("PUBLISH")
+        out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.live, channel.bytes)
+        out.argument(scratch.bytes)
+        scratch.removeAll()
+    }
+
+    private func position(_ subject: SubscriptionSet.Subject, _ out: inout ByteBuffer) {
+        out.command(5)
+        out.argument("HMGET")
+        switch subject {
+        case .channel(let channel):
+            out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.meta, channel.bytes)
+        case .feed(let partition): out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
+        case .probe: preconditionFailure("the probe has no position")
+        }
+        out.argument("e")
+        out.argument("s")
+        out.argument("g")
+    }
+
+    private func probe(_ number: UInt64, _ out: inout ByteBuffer) {
+        out.command(3)
+        out.argument("PUBLISH")
+        out.argument(keys.probeChannel(incarnation))
+        out.argument(decimal: number)
+    }
+
+    // MARK: Presence
+
+    /// The five keys of a partition that presence scripts share.
+    private func partitionKeys(_ prefix: [UInt8], _ out: inout ByteBuffer) {
+        out.argument(key: prefix, KeySpace.Kind.leases)
+        out.argument(key: prefix, KeySpace.Kind.grace)
+        out.argument(key: prefix, KeySpace.Kind.presenceMeta)
+        out.argument(key: prefix, KeySpace.Kind.presenceStream)
+        out.argument(key: prefix, KeySpace.Kind.presenceFeed)
+    }
+
+    private func apply(_ call: ApplyCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[call.partition]
+        let count = call.operations.count
+        out.call(.apply, scripts, keys: 5 + count, arguments: 5 + 5 * count)
+        partitionKeys(prefix, &out)
+        for operation in call.operations { out.argument(key: prefix, KeySpace.Kind.user, operation.user.bytes) }
+        out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.userTTL.milliseconds)
+        out.argument(decimal: timers.tombstoneTTL.milliseconds)
+        out.argument(chance.mark())
+        out.argument(chance.mark())
+        for operation in call.operations {
+            switch operation.kind {
+            case .up(let state):
+                out.argument("+")
+                out.argument(operation.connection.bytes)
+                value(state, operation, &out)
+            case .restore(let state):
+                out.argument("r")
+                out.argument(operation.connection.bytes)
+                value(state, operation, &out)
+            case .down(let grace):
+                out.argument("-")
+                out.argument(operation.connection.bytes)
+                out.argument(decimal: grace.milliseconds)
+            }
+            out.argument(decimal: operation.versionFloor)
+            out.argument(operation.user.bytes)
+        }
+    }
+
+    private func value(_ state: ConnectionState, _ operation: PresenceOperation, _ out: inout ByteBuffer) {
+        scratch.removeAll()
+        ConnectionValue.append(state: state, node: operation.node, device: operation.device, since: operation.since, to: &scratch)
+        out.argument(scratch.bytes)
+    }
+
+    private func refresh(_ call: RefreshCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[call.partition]
+        out.call(.refresh, scripts, keys: 1 + call.leases.count, arguments: 2 + call.leases.count)
+        out.argument(key: prefix, KeySpace.Kind.leases)
+        for lease in call.leases { out.argument(key: prefix, KeySpace.Kind.user, lease.user.bytes) }
+        out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.userTTL.milliseconds)
+        for lease in call.leases { out.argument(lease.user.bytes, lease.connection.bytes, separator: UInt8(ascii: "|")) }
+    }
+
+    private func find(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[sweep.partition]
+        out.call(.find, scripts, keys: 3, arguments: 5)
+        out.argument(key: prefix, KeySpace.Kind.leases)
+        out.argument(key: prefix, KeySpace.Kind.grace)
+        out.argument(key: prefix, KeySpace.Kind.presenceMeta)
+        out.argument(decimal: UInt64(CommandEncoder.sweepLimit))
+        // A sweep that goes on isn't held up by its own beginning.
+        out.argument(decimal: sweep.rounds == 0 ? timers.sweepInterval.milliseconds : 0)
+        out.argument(decimal: timers.gapMax.milliseconds)
+        out.argument(decimal: timers.hold.milliseconds)
+        out.argument(decimal: timers.lease.milliseconds)
+    }
+
+    private func expire(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[sweep.partition]
+        out.call(.expire, scripts, keys: 5 + sweep.entries.count, arguments: 6 + 4 * sweep.entries.count)
+        partitionKeys(prefix, &out)
+        for entry in sweep.entries { out.argument(key: prefix, KeySpace.Kind.user, entry.user) }
+        out.argument(sweep.now)
+        out.argument(decimal: timers.gapMax.milliseconds)
+        out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.tombstoneTTL.milliseconds)
+        out.argument(chance.mark())
+        out.argument(chance.mark())
+        for entry in sweep.entries {
+            out.argument(entry.isLease ? "l" : "g")
+            out.argument(entry.score)
+            out.argument(entry.connection)
+            out.argument(entry.user)
+        }
+    }
+
+    private func states(_ call: StatesCall, _ out: inout ByteBuffer) {
+        out.command(1)
+        out.argument("TIME")
+        for partition in call.partitions {
+            out.command(3)
+            out.argument("HGET")
+            out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
+            out.argument("wa")
+        }
+        for user in call.users {
+            out.command(5)
+            out.argument("HMGET")
+            out.argument(key: keys.partitions[Partition.of(user)], KeySpace.Kind.user, user.bytes)
+            out.argument("s")
+            out.argument("v")
+            out.argument("t")
+        }
+    }
+
+    private func inspect(_ user: Name, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[Partition.of(user)]
+        out.call(.inspect, scripts, keys: 3, arguments: 1)
+        out.argument(key: prefix, KeySpace.Kind.user, user.bytes)
+        out.argument(key: prefix, KeySpace.Kind.leases)
+        out.argument(key: prefix, KeySpace.Kind.grace)
+        out.argument(user.bytes)
+    }
+
+    private func announce(_ facts: [UInt8], _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        out.call(.announce, scripts, keys: 2, arguments: 3)
+        out.argument(keys.nodes)
+        out.argument(keys.nodeFacts)
+        out.argument(incarnation.bytes)
+        out.argument(decimal: facts.isEmpty ? 0 : PresenceLimits.nodeHolds.milliseconds)
+        out.argument(facts)
+    }
+}

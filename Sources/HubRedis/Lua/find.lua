@@ -1,0 +1,39 @@
+-- First phase of a sweep: what's due in a partition, unless another node just swept it, or everybody was blind lately.
+-- KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease (ms each)
+-- Reply: {now, {member, score, …} leases, {user, score, …} grace}; {} when there's nothing to do.
+local clock = redis.call('TIME')
+local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
+local function text(number) return string.format('%.0f', number) end
+
+local limit, interval, gapMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local hold, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
+local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa')
+local swept = tonumber(meta[1] or '')
+local holdUntil = tonumber(meta[2] or '') or 0
+if swept and now >= swept and now - swept < interval then return {} end
+
+-- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
+redis.call('HSET', KEYS[3], 'sw', text(now))
+if not swept then
+  redis.call('HSET', KEYS[3], 'wa', text(now + hold))
+elseif now < swept or now - swept > gapMax then
+  holdUntil = now + hold
+  redis.call('HSET', KEYS[3], 'ho', text(holdUntil))
+  -- The clock may have gone back: nothing is warm, or held, for longer than a hold.
+  if (tonumber(meta[3] or '') or 0) > now + hold then redis.call('HSET', KEYS[3], 'wa', text(now + hold)) end
+end
+
+-- Deadlines that only a clock which went back explains.
+local far = '(' .. text(now + lease + 5000)
+for i = 1, 2 do
+  local members = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LIMIT', 0, limit)
+  for j = 1, #members do redis.call('ZADD', KEYS[i], 'XX', text(now + lease), members[j]) end
+end
+
+if now < holdUntil then return {} end
+local leases = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, limit)
+local left = limit - #leases / 2
+local grace = {}
+if left > 0 then grace = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, left) end
+if #leases == 0 and #grace == 0 then return {} end
+return {text(now), leases, grace}

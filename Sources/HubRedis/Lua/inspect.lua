@@ -1,0 +1,13 @@
+-- All that's known of a user, at one moment. Writes nothing.
+-- KEYS: 1 record, 2 leases, 3 grace. ARGV: 1 user
+-- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or ''}
+local clock = redis.call('TIME')
+local all = redis.call('HGETALL', KEYS[1])
+local deadlines = {}
+for i = 1, #all, 2 do
+  if string.sub(all[i], 1, 2) == 'c:' then
+    deadlines[#deadlines + 1] = redis.call('ZSCORE', KEYS[2], ARGV[1] .. '|' .. string.sub(all[i], 3)) or ''
+  end
+end
+local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
+return {string.format('%.0f', now), all, deadlines, redis.call('ZSCORE', KEYS[3], ARGV[1]) or ''}

@@ -1,0 +1,141 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// Replies to the presence scripts, read without trusting them.
+enum PresenceReplies {
+    /// `apply`: a version for each operation. Failure: what isn't ours, or the first refusal.
+    static func versions(_ reply: borrowing Reply, count: Int) -> Result<[UInt64], WireError> {
+        guard reply.elements(0) == count, reply.count == count + 1 else { return .failure(.notOurs) }
+        var versions: [UInt64] = []
+        versions.reserveCapacity(count)
+        for index in 1..<reply.count {
+            guard let text = reply.string(index) else { return .failure(.notOurs) }
+            if text.first == UInt8(ascii: "!") {
+                let error = UnsafeRawBufferPointer(rebasing: text.dropFirst())
+                return .failure(RedisFault(error).wireError(String(decoding: error.prefix(200), as: UTF8.self)))
+            }
+            guard let version = text.decimal, version < 1 << 53 else { return .failure(.notOurs) }
+            versions.append(version)
+        }
+        return .success(versions)
+    }
+
+    /// `refresh`: indexes below `count`.
+    static func indexes(_ reply: borrowing Reply, count: Int) -> Result<[Int], WireError> {
+        guard reply.elements(0) == reply.count - 1 else { return .failure(.notOurs) }
+        var indexes: [Int] = []
+        for place in 1..<max(1, reply.count) {
+            guard let index = reply.integer(place), index >= 0, index < Int64(count) else { return .failure(.notOurs) }
+            indexes.append(Int(index))
+        }
+        return .success(indexes)
+    }
+
+    /// `find`: fills the sweep; false when it isn't ours to read. No entries: there's nothing to do.
+    static func found(_ reply: borrowing Reply, into sweep: inout Sweep) -> Bool {
+        sweep.entries = []
+        sweep.isFull = false
+        guard let elements = reply.elements(0) else { return false }
+        if elements == 0 { return true }
+        guard elements == 3, let now = reply.string(1) else { return false }
+        sweep.now = [UInt8](now)
+        let leases = 2
+        let grace = reply.end(of: leases)
+        guard entries(reply, leases, isLease: true, into: &sweep), entries(reply, grace, isLease: false, into: &sweep) else { return false }
+        sweep.isFull = sweep.entries.count >= CommandEncoder.sweepLimit
+        return true
+    }
+
+    private static func entries(_ reply: borrowing Reply, _ list: Int, isLease: Bool, into sweep: inout Sweep) -> Bool {
+        guard let count = reply.elements(list), count % 2 == 0, count <= 2 * CommandEncoder.sweepLimit else { return false }
+        for index in stride(from: list + 1, to: list + 1 + count, by: 2) {
+            guard let member = reply.string(index), let score = reply.string(index + 1) else { return false }
+            // Connection ids hold no bar, users may.
+            let bar = isLease ? member.lastIndex(of: UInt8(ascii: "|")) : member.count
+            guard let bar else { continue }
+            sweep.entries.append(
+                Sweep.Entry(
+                    isLease: isLease, score: [UInt8](score), connection: [UInt8](member[min(bar + 1, member.count)...]),
+                    user: [UInt8](member[..<bar])))
+        }
+        return true
+    }
+
+    /// One `HMGET record s v t`. nil when it isn't ours.
+    static func state(_ reply: borrowing Reply, of user: Name) -> PresenceChange? {
+        guard reply.elements(0) == 3, reply.count == 4 else { return nil }
+        guard let text = reply.string(1) else { return PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0) }
+        guard let status = PresenceStatus(text), let version = reply.string(2)?.decimal, let moment = reply.string(3)?.decimal,
+            version < 1 << 53, moment < 1 << 53
+        else { return nil }
+        return PresenceChange(user: user, status: status, version: version, lastSeen: moment)
+    }
+
+    /// `TIME`, in milliseconds.
+    static func time(_ reply: borrowing Reply) -> UInt64? {
+        guard reply.elements(0) == 2, let seconds = reply.string(1)?.decimal, let micros = reply.string(2)?.decimal,
+            seconds < 1 << 43
+        else { return nil }
+        return seconds * 1000 + micros / 1000
+    }
+
+    /// `inspect`: the record, right even before any sweep: leases that ran out are shown and not counted.
+    static func record(_ reply: borrowing Reply, of user: Name, lease: Span) -> PresenceRecord? {
+        guard reply.elements(0) == 4, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
+            return nil
+        }
+        let deadlines = reply.end(of: 2)
+        let grace = reply.end(of: deadlines)
+        guard let deadlineCount = reply.elements(deadlines) else { return nil }
+        var change = PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0)
+        var connections: [PresenceRecord.Connection] = []
+        var lastProof: UInt64 = 0
+        for index in stride(from: 3, to: 3 + fields, by: 2) {
+            guard let name = reply.string(index), let value = reply.string(index + 1) else { return nil }
+            if name.equals("s") {
+                guard let status = PresenceStatus(value) else { return nil }
+                change.status = status
+            } else if name.equals("v") {
+                change.version = value.decimal ?? 0
+            } else if name.equals("t") {
+                change.lastSeen = value.decimal ?? 0
+            } else if name.hasPrefix("c:") {
+                guard connections.count < deadlineCount, let parsed = ConnectionValue.parse(value),
+                    let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[2...]))
+                else { return nil }
+                let deadline = reply.string(deadlines + 1 + connections.count)?.decimal ?? 0
+                lastProof = max(lastProof, deadline > lease.milliseconds ? deadline - lease.milliseconds : 0)
+                connections.append(
+                    PresenceRecord.Connection(
+                        connection: connection, node: parsed.node, device: parsed.device, state: parsed.state, since: parsed.since,
+                        leaseLeft: deadline > now ? deadline - now : 0))
+            }
+        }
+        let graceDeadline = reply.string(grace)?.decimal
+        let graceLeft = graceDeadline.map { $0 > now ? $0 - now : 0 }
+        if !connections.isEmpty {
+            let states = connections.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
+            let status: PresenceStatus = states.contains(.online) ? .online : states.contains(.away) ? .away : .offline
+            if status == .offline && change.status != .offline { change.lastSeen = max(change.lastSeen, lastProof) }
+            change.status = status
+        } else if graceLeft == 0 {
+            change.status = .offline
+        }
+        return PresenceRecord(change: change, connections: connections, graceLeft: graceLeft)
+    }
+
+    /// `announce`: incarnation, milliseconds left and facts of each living node.
+    static func nodes(_ reply: borrowing Reply) -> [NodeEntry]? {
+        guard let count = reply.elements(0), count % 3 == 0, reply.count == count + 1 else { return nil }
+        var nodes: [NodeEntry] = []
+        for index in stride(from: 1, to: 1 + count, by: 3) {
+            guard let incarnation = reply.string(index).flatMap({ Name(validating: $0) }), let left = reply.string(index + 1)?.decimal,
+                var facts = reply.string(index + 2), let connections = facts.take(until: UInt8(ascii: ";"), limit: 19)?.decimal
+            else { continue }
+            let name = Name(validating: facts) ?? incarnation
+            nodes.append(NodeEntry(incarnation: incarnation, name: name, left: left, connections: connections))
+        }
+        return nodes
+    }
+}

@@ -1,0 +1,143 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// The presence store on Redis (redis-design §2): leases, records, versions and feeds, by scripts that judge time by Redis's clock.
+package final class RedisPresenceStore: PresenceStore {
+    package weak var delegate: (any PresenceStoreDelegate)?
+    private let backend: RedisBackend
+    /// Answers that mustn't be given from within a call.
+    private var refused: [(Call, WireError)] = []
+
+    /// A sweep that never comes to an end is a bug or somebody else's hand: it's cut here and goes on with the next one.
+    private static let roundLimit = 1000
+
+    package init(_ backend: RedisBackend) {
+        self.backend = backend
+        backend.store = self
+    }
+
+    deinit { backend.store = nil }
+
+    package func start(at now: Instant) { backend.start(at: now) }
+
+    package func stop(at now: Instant) {
+        backend.stop()
+        giveAnswers()
+    }
+
+    package func advance(at now: Instant) {
+        backend.advance(at: now)
+        giveAnswers()
+    }
+
+    private func giveAnswers() {
+        guard !refused.isEmpty else { return }
+        let due = refused
+        refused.removeAll(keepingCapacity: true)
+        for (call, error) in due { backend.failed(call, error) }
+    }
+
+    private func send(_ call: Call, replies: Int = 1) {
+        if let refusal = backend.link.refusal(replies: replies) {
+            refused.append((call, refusal))
+        } else {
+            backend.link.send(call)
+        }
+    }
+
+    package func apply(_ operations: [PresenceOperation], partition: Int, tag: RequestTag, at now: Instant) {
+        precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
+        send(.apply(ApplyCall(operations: operations, partition: partition, tag: tag)))
+    }
+
+    package func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant) {
+        precondition(leases.count <= PresenceLimits.leases, "\(leases.count) leases in one call")
+        send(.refresh(RefreshCall(leases: leases, partition: partition, tag: tag)))
+    }
+
+    package func sweep(partition: Int, tag: RequestTag, at now: Instant) {
+        send(.find(Sweep(partition: partition, tag: tag)))
+    }
+
+    package func read(_ users: [Name], tag: RequestTag, at now: Instant) {
+        precondition(users.count <= PresenceLimits.reads, "\(users.count) users in one call")
+        var isAsked = [Bool](repeating: false, count: Partition.count)
+        for user in users { isAsked[Partition.of(user)] = true }
+        let call = StatesCall(users: users, partitions: isAsked.indices.filter { isAsked[$0] }, tag: tag)
+        send(.states(call), replies: call.replies)
+    }
+
+    package func inspect(_ user: Name, tag: RequestTag, at now: Instant) { send(.inspect(user, tag)) }
+
+    package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
+        send(.announce(facts: [UInt8]("\(connections);".utf8) + backend.node.bytes, tag))
+    }
+
+    // MARK: Called by the backend
+
+    func found(_ sweep: Sweep, _ reply: borrowing Reply) {
+        var sweep = sweep
+        guard PresenceReplies.found(reply, into: &sweep) else {
+            delegate?.swept(.failure(.notOurs), partition: sweep.partition, tag: sweep.tag)
+            return
+        }
+        if sweep.entries.isEmpty {
+            delegate?.swept(.success(sweep.offline), partition: sweep.partition, tag: sweep.tag)
+        } else {
+            sweep.rounds += 1
+            send(.expire(sweep))
+        }
+    }
+
+    func expired(_ sweep: Sweep, _ reply: borrowing Reply) {
+        var sweep = sweep
+        sweep.offline += Int(reply.integer(0) ?? 0)
+        if sweep.isFull && sweep.rounds < RedisPresenceStore.roundLimit {
+            send(.find(sweep))
+        } else {
+            delegate?.swept(.success(sweep.offline), partition: sweep.partition, tag: sweep.tag)
+        }
+    }
+
+    /// The next of a read's replies: TIME, the partitions' warm-until, the users.
+    func stateRead(_ call: StatesCall, _ reply: borrowing Reply) {
+        let place = call.seen
+        call.seen += 1
+        if place == 0 {
+            if let time = PresenceReplies.time(reply) { call.milliseconds = time } else { call.failure = .notOurs }
+        } else if place <= call.partitions.count {
+            if let until = reply.string(0)?.decimal, call.milliseconds < until { call.isWarming = true }
+        } else if let change = PresenceReplies.state(reply, of: call.users[place - 1 - call.partitions.count]) {
+            call.changes.append(change)
+        } else {
+            call.failure = .notOurs
+        }
+        guard call.seen == call.replies else { return }
+        if let failure = call.failure {
+            delegate?.read(.failure(failure), tag: call.tag)
+        } else {
+            delegate?.read(.success(PresenceSnapshot(changes: call.changes, isWarming: call.isWarming)), tag: call.tag)
+        }
+    }
+
+    func inspected(_ user: Name, _ tag: RequestTag, _ reply: borrowing Reply) {
+        let record = PresenceReplies.record(reply, of: user, lease: backend.encoder.timers.lease)
+        delegate?.inspected(record.map { .success($0) } ?? .failure(.notOurs), tag: tag)
+    }
+
+    func heard(_ body: UnsafeRawBufferPointer, _ verdict: Chain.Verdict, partition: Int) {
+        let isGap: Bool
+        switch verdict {
+        case .drop: return
+        case .deliver: isGap = false
+        case .resync: isGap = true
+        }
+        // What can't be read is a hole like any other.
+        guard let changes = FeedPayload.parse(body) else {
+            delegate?.changed([], partition: partition, gap: true)
+            return
+        }
+        delegate?.changed(changes, partition: partition, gap: isGap)
+    }
+}

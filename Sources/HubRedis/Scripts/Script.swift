@@ -1,0 +1,52 @@
+import HubBase
+
+/// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
+package enum Script: Int, CaseIterable {
+    case publish, read, apply, refresh, find, expire, inspect, announce
+
+    /// What's loaded: apply and expire share a beginning.
+    package var source: [UInt8] {
+        switch self {
+        case .publish: PackageResources.publish_lua
+        case .read: PackageResources.read_lua
+        case .apply: PackageResources.presence_lua + PackageResources.apply_lua
+        case .refresh: PackageResources.refresh_lua
+        case .find: PackageResources.find_lua
+        case .expire: PackageResources.presence_lua + PackageResources.expire_lua
+        case .inspect: PackageResources.inspect_lua
+        case .announce: PackageResources.announce_lua
+        }
+    }
+}
+
+/// The scripts' digests as Redis named them when it loaded them: that's what EVALSHA takes, so nobody computes a SHA-1 here.
+package struct ScriptTable {
+    private var digests = [[UInt8]](repeating: [], count: Script.allCases.count)
+
+    /// False when it isn't a digest: 40 hex digits.
+    package mutating func loaded(_ script: Script, digest: UnsafeRawBufferPointer) -> Bool {
+        guard digest.count == 40, digest.allSatisfy({ (48...57).contains($0) || (97...102).contains($0) }) else { return false }
+        digests[script.rawValue] = [UInt8](digest)
+        return true
+    }
+
+    package func digest(_ script: Script) -> [UInt8] { digests[script.rawValue] }
+}
+
+extension ByteBuffer {
+    /// `SCRIPT LOAD` of one script.
+    package mutating func load(_ script: Script) {
+        command(3)
+        argument("SCRIPT")
+        argument("LOAD")
+        argument(script.source)
+    }
+
+    /// The head of a call: `keys` keys and then `arguments` arguments follow.
+    package mutating func call(_ script: Script, _ table: ScriptTable, keys: Int, arguments: Int) {
+        command(3 + keys + arguments)
+        argument("EVALSHA")
+        argument(table.digest(script))
+        argument(decimal: UInt64(keys))
+    }
+}

@@ -1,0 +1,130 @@
+import HubBase
+import HubClient
+
+/// What `hub-swarm` was asked for, checked. Pure: secrets are read elsewhere, only their places are here.
+package struct SwarmOptions: Sendable, Equatable {
+    package enum KeySource: Sendable, Equatable {
+        case environment(String)
+        case file(String)
+    }
+
+    package var urls: [HubURL]
+    package var bots = 100
+    package var rooms = 10
+    package var seconds: UInt64 = 10
+    /// Messages a second of each bot.
+    package var rate = 0.1
+    /// Bytes of each payload; the fields need some 80 anyway.
+    package var size = 0
+    /// nil: a hub in development mode, which takes names from the URL.
+    package var key: KeySource?
+    package var kid: String?
+    /// Connections a second while joining.
+    package var connectRate = 500.0
+    package var isJSON = false
+    package var seed: UInt64
+
+    package static let botsMax = 1_000_000
+
+    package static let parser = CommandLineParser(
+        program: "hub-swarm",
+        summary: "Bots that chat in rooms, and a check that everybody got everything once and in order.",
+        flags: [
+            CommandLineParser.Flag(
+                "url", value: "URL", isRepeatable: true,
+                help: "Hub or load balancer; several: repeat, or commas (default: HUB_URL, else http://127.0.0.1:8080)."),
+            CommandLineParser.Flag("bots", value: "N", help: "How many bots (default 100)."),
+            CommandLineParser.Flag("rooms", value: "M", help: "How many rooms they share (default 10)."),
+            CommandLineParser.Flag("seconds", value: "T", help: "How long they talk, after all have joined (default 10)."),
+            CommandLineParser.Flag("rate", value: "R", help: "Messages a second of each bot (default 0.1)."),
+            CommandLineParser.Flag("size", value: "BYTES", help: "Bytes of each payload (default: the fewest possible, some 80)."),
+            CommandLineParser.Flag("connect-rate", value: "C", help: "Connections a second while joining (default 500)."),
+            CommandLineParser.Flag(
+                "token-key-env", value: "VARIABLE",
+                help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
+            CommandLineParser.Flag("token-key-file", value: "FILE", help: "The same, with the secret in a file."),
+            CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys the secret is."),
+            CommandLineParser.Flag("seed", value: "SEED", help: "Of all random choices (default: a random one, which is printed)."),
+            CommandLineParser.Flag("json", help: "Print the summary as JSON."),
+            CommandLineParser.Flag("version", help: "Print the version."),
+        ],
+        examples: [
+            CommandLineParser.Example("hub-swarm --bots 2000 --rooms 200 --seconds 30", "against one node here"),
+            CommandLineParser.Example(
+                "hub-swarm --url http://10.0.0.1:8080,http://10.0.0.2:8080 --json", "against two nodes, for a program"),
+        ],
+        notes: [
+            "Latency counts from the time at which a message was due, whatever kept its bot from sending it then.",
+            "Exit codes: 0 nothing lost, duplicated or out of order; 1 something was; 2 wrong usage, or too few descriptors or ports for so many bots; 3 no bot could connect.",
+        ])
+
+    /// `defaultURL` and `defaultSeed` count when the flags aren't given.
+    package init(_ arguments: CommandLineArguments, defaultURL: String, defaultSeed: UInt64) throws(CommandLineError) {
+        let given = arguments.values("url").flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
+        urls = []
+        for text in given.isEmpty ? [defaultURL] : given {
+            do throws(HubURL.Malformed) {
+                urls.append(try HubURL(text))
+            } catch {
+                throw CommandLineError("\(given.isEmpty ? "HUB_URL" : "--url"): \(error)")
+            }
+        }
+        seed = try Self.number(arguments, "seed", 0...UInt64.max, "a whole number") ?? defaultSeed
+        if let value = try Self.number(arguments, "bots", 1...UInt64(Self.botsMax), "from 1 to 1000000") { bots = Int(value) }
+        if let value = try Self.number(arguments, "rooms", 1...UInt64(Self.botsMax), "from 1 to 1000000") { rooms = Int(value) }
+        if let value = try Self.number(arguments, "seconds", 1...86_400, "from 1 to 86400, without a unit") { seconds = value }
+        if let value = try Self.number(arguments, "size", 0...1_048_576, "from 0 to 1048576") { size = Int(value) }
+        rate = try Self.decimal(arguments, "rate", 0...1000) ?? rate
+        connectRate = try Self.decimal(arguments, "connect-rate", 1...100_000) ?? connectRate
+        switch (arguments.value("token-key-env"), arguments.value("token-key-file")) {
+        case (nil, nil): key = nil
+        case (let name?, nil): key = .environment(name)
+        case (nil, let path?): key = .file(path)
+        case (_?, _?): throw CommandLineError("give --token-key-env or --token-key-file, not both")
+        }
+        kid = arguments.value("kid")
+        if kid != nil, key == nil { throw CommandLineError("--kid names a key; give it with --token-key-env or --token-key-file") }
+        isJSON = arguments.has("json")
+        // Not asked for, so not an error.
+        if !arguments.has("rooms") { rooms = min(rooms, bots) }
+        guard rooms <= bots else { throw CommandLineError("--rooms \(rooms) is more than --bots \(bots): some rooms would stay empty") }
+    }
+
+    private static func number(
+        _ arguments: CommandLineArguments, _ flag: String, _ range: ClosedRange<UInt64>, _ meaning: String
+    ) throws(CommandLineError) -> UInt64? {
+        guard let text = arguments.value(flag) else { return nil }
+        guard let value = UInt64(text), range.contains(value) else {
+            throw CommandLineError("--\(flag) is \(meaning), not \(CommandLineError.quoted(text))")
+        }
+        return value
+    }
+
+    private static func decimal(
+        _ arguments: CommandLineArguments, _ flag: String, _ range: ClosedRange<Double>
+    ) throws(CommandLineError) -> Double? {
+        guard let text = arguments.value(flag) else { return nil }
+        guard let value = Double(text), range.contains(value) else {
+            throw CommandLineError(
+                "--\(flag) is a number from \(range.lowerBound) to \(range.upperBound), not \(CommandLineError.quoted(text))")
+        }
+        return value
+    }
+
+    /// What the system's limits allow, before anything is started: nil when all is well, otherwise what is short and how many are possible.
+    /// Every destination address has its own `ports`.
+    package func shortage(descriptors: Int, ports: Int, destinations: Int) -> String? {
+        // Standard streams, epoll, eventfd, and a few that libraries keep.
+        let possible = descriptors - 16
+        if bots > possible {
+            return "\(bots) bots need as many descriptors, and this process may have \(descriptors) (ulimit -Hn): "
+                + "\(max(possible, 0)) bots are possible; raise the limit or run several swarms"
+        }
+        let connections = ports * max(destinations, 1)
+        if bots > connections {
+            return "\(bots) bots need as many local ports, and net.ipv4.ip_local_port_range has \(ports) for each of "
+                + "\(destinations) destination\(destinations == 1 ? "" : "s"): \(connections) bots are possible; widen the range or add destinations"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,137 @@
+import HubBase
+import HubClient
+import HubClientNet
+import HubSwarm
+import HubWire
+
+/// What the bots say and what they hear.
+extension Swarm {
+    // MARK: Sending
+
+    /// Everything that is due.
+    func send(_ since: Instant, _ now: Instant) {
+        while let arrival = nextArrival, since + arrival.at <= now {
+            send(arrival.bot, scheduled: (since + arrival.at).nanoseconds)
+            nextArrival = schedule.next()
+        }
+    }
+
+    private func send(_ bot: Int, scheduled: UInt64) {
+        guard bots[bot].receiver.isSubscribed, trySend(bot, scheduled) else {
+            if bots[bot].backlog.count < Bot.backlogMax { bots[bot].backlog.append(scheduled) } else { count("unsent") }
+            return
+        }
+    }
+
+    private func trySend(_ bot: Int, _ scheduled: UInt64) -> Bool {
+        let sequence = bots[bot].sequence + 1
+        payload.removeAll()
+        SwarmPayload(run: run, bot: UInt32(bot), sequence: sequence, scheduled: scheduled).encode(size: options.size, into: &payload)
+        let messageId = Name(trusted: Array("\(run)-\(bot)-\(sequence)".utf8))
+        let isSent = fleet.publish(
+            bot, .chat, channel: rooms[bots[bot].room].name, messageId: messageId, payload: payload.bytes, context: UInt64(sequence))
+        guard isSent else { return false }
+        bots[bot].sequence = sequence
+        report.sent += 1
+        outstanding += 1
+        return true
+    }
+
+    private func sendBacklog(_ bot: Int) {
+        let waiting = bots[bot].backlog
+        bots[bot].backlog.removeAll()
+        for scheduled in waiting { send(bot, scheduled: scheduled) }
+    }
+
+    // MARK: Receiving
+
+    func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int) {
+        switch received {
+        case .publication(let envelope, let subscription, let order): delivery(envelope, message, client, subscription, order)
+        case .acknowledged(let request, let envelope): acknowledged(request, envelope, message, client)
+        case .refused(let request, _, let error):
+            count(error.code.rawValue)
+            if request.kind == .publish { outstanding -= 1 }
+            if request.kind == .subscribe, !error.code.mayRetry { loseHope(client) }
+        case .welcome:
+            connected += 1
+            wasWelcomed = true
+        case .refusedUnasked(let envelope): count(envelope.wireError(in: message).code.rawValue)
+        case .unsubscribed:
+            count("unsubscribed")
+            bots[client].receiver.ended()
+        case .resync: count("resync")
+        case .violation: count("violation")
+        case .system, .presence, .members, .ignored: break
+        }
+    }
+
+    private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let position = envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
+        switch request.kind {
+        case .subscribe:
+            noteEpoch(position, client)
+            bots[client].receiver.subscribed(at: envelope.offset ?? position?.offset ?? 0)
+            if bots[client].standing == .joined { report.reconnects += 1 }
+            if bots[client].standing == .outside, case .joining = phase { joined += 1 }
+            bots[client].standing = .joined
+            sendBacklog(client)
+        case .publish:
+            outstanding -= 1
+            report.acked += 1
+            noteEpoch(position, client)
+            guard let offset = envelope.offset else { return count("ackWithoutOffset") }
+            let told = RoomJournal.Message(bot: UInt32(client), sequence: UInt32(truncatingIfNeeded: request.context))
+            judge(rooms[bots[client].room].journal.acknowledge(told, at: offset))
+        default: break
+        }
+    }
+
+    private func delivery(
+        _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
+    ) {
+        guard subscription != nil, let offset = envelope.offset else {
+            report.foreign += 1
+            return
+        }
+        let now = Clock.now().nanoseconds
+        // A room that began anew may say so here first: its new subscribers were told of no epoch yet.
+        noteEpoch(envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil, client)
+        if order == .otherEpoch { bots[client].receiver.subscribed(at: offset > 0 ? offset - 1 : 0) }
+        delivered += 1
+        if !bots[client].receiver.received(offset) { mismatches.duplicated += 1 }
+        guard let said = SwarmPayload(envelope.payload.bytes(in: message)), said.run == run, Int(said.bot) < bots.count else {
+            report.foreign += 1
+            return
+        }
+        let latency = now > said.scheduled ? now - said.scheduled : 0
+        report.latency.record(latency)
+        interval.record(latency)
+        let told = RoomJournal.Message(bot: said.bot, sequence: said.sequence)
+        judge(rooms[bots[client].room].journal.deliver(told, at: offset, lastSequence: &bots[Int(said.bot)].lastDelivered))
+    }
+
+    private func judge(_ verdict: RoomJournal.Verdict) {
+        switch verdict {
+        case .consistent: break
+        case .storedTwice: mismatches.duplicated += 1
+        case .contradicts, .reordered: mismatches.outOfOrder += 1
+        }
+    }
+
+    private func noteEpoch(_ position: Position?, _ client: Int) {
+        guard let epoch = position?.epoch, epoch != .none else { return }
+        let room = bots[client].room
+        guard rooms[room].epoch != epoch else { return }
+        if rooms[room].epoch != nil {
+            report.restarts += 1
+            rooms[room].journal.restart()
+        }
+        rooms[room].epoch = epoch
+    }
+
+    func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {
+        count(isTimeout ? "timeout" : "disconnected")
+        if request.kind == .publish { outstanding -= 1 }
+    }
+}

@@ -1,0 +1,264 @@
+import Glibc
+import HubBase
+import HubClient
+import HubClientNet
+import HubNet
+import HubSwarm
+import HubWire
+
+/// The swarm on its loop: joins its bots, sends on schedule, checks what arrives, waits for the rest, reports.
+///
+/// A shell: what is due when, what was lost and what it means is decided by the values of HubSwarm. A bot is a slot in a table; its index
+/// is that of its client in the fleet.
+final class Swarm: FleetHandler {
+    enum Phase: Equatable {
+        case joining(until: Instant)
+        case talking(since: Instant)
+        case draining(until: Instant)
+        case leaving(until: Instant)
+    }
+
+    /// How a run ended, for the exit code.
+    enum Outcome {
+        case reported
+        /// Not one bot got in: why, in the words of most of them.
+        case unreachable(String)
+    }
+
+    private static let progressTimer: UInt32 = 1
+    private static let drainMax: Span = .seconds(5)
+    private static let leaveMax: Span = .seconds(3)
+    /// When nobody is in by then, nobody will be.
+    private static let giveUpAfter: Span = .seconds(4)
+
+    let options: SwarmOptions
+    let tokens: TokenSource?
+    let interrupts: Interrupts
+    let fleet: ClientFleet
+    /// Tells this run's rooms and messages from those of any other.
+    let run: UInt64
+    var phase: Phase = .joining(until: .distantFuture)
+    var began = Instant(nanoseconds: 0)
+    var bots: [Bot] = []
+    var rooms: [Room] = []
+    var schedule: ArrivalSchedule
+    var nextArrival: ArrivalSchedule.Arrival?
+    var report = SwarmReport()
+    var interval = Histogram()
+    var progress = Progress()
+    var connected = 0
+    /// Any bot, ever.
+    var wasWelcomed = false
+    var started = 0
+    var joined = 0
+    /// Bots that the hub will never let in.
+    var hopeless = 0
+    var left = 0
+    /// Sent and not answered.
+    var outstanding = 0
+    var delivered: UInt64 = 0
+    var mismatches = Receiver.Tally()
+    var nextDrainCheck = Instant(nanoseconds: 0)
+    var outcome = Outcome.reported
+    /// The loop was told to stop: what ends now ends because of that.
+    var isFinished = false
+    var payload = ByteBuffer(capacity: 512)
+
+    init(_ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts) throws(NetError) {
+        self.options = options
+        self.tokens = tokens
+        self.interrupts = interrupts
+        var limits = NetLimits()
+        limits.messageBytes = 2 * 1024 * 1024
+        // The tick is the swarm's clock step: a message is sent at most so much after it was due.
+        fleet = try ClientFleet(routes: routes, limits: limits, tick: .milliseconds(1), seed: options.seed)
+        schedule = ArrivalSchedule(
+            bots: options.bots, rate: options.rate, end: .seconds(options.seconds), seed: options.seed)
+        nextArrival = schedule.next()
+        var system = SystemRandomNumberGenerator()
+        run = system.next() >> 11
+        report.bots = options.bots
+        report.rooms = options.rooms
+        report.seconds = options.seconds
+        report.seed = options.seed
+        rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
+        var client = ClientMachine.Options()
+        client.requestsMax = 256
+        // A hub in development mode welcomes at once; any other waits for a token that won't come.
+        if tokens == nil { client.welcomeDeadline = .seconds(5) }
+        for index in 0..<options.bots {
+            bots.append(Bot(room: index % options.rooms))
+            let added = fleet.add(client, route: index)
+            precondition(added == index, "bots and clients out of step")
+            fleet.change(index) { $0.subscribe(rooms[index % rooms.count].name) }
+        }
+    }
+
+    /// Runs to the end on the calling thread.
+    func execute() -> (SwarmReport, Outcome) {
+        fleet.handler = self
+        interrupts.wake(fleet.loop.signal)
+        began = Clock.now()
+        let joiningNanoseconds = Double(options.bots) / options.connectRate * 1e9
+        phase = .joining(until: began + Span(nanoseconds: UInt64(joiningNanoseconds)) + .seconds(15))
+        scheduleProgress()
+        fleet.run()
+        progress.end()
+        settle()
+        return (report, outcome)
+    }
+
+    private func settle() {
+        report.joined = joined
+        for bot in bots {
+            report.tally += bot.receiver.settled(acknowledged: rooms[bot.room].journal.acknowledged)
+            count("unsent", UInt64(bot.backlog.count))
+        }
+        report.tally += mismatches
+    }
+
+    func count(_ code: String, _ number: UInt64 = 1) {
+        if number > 0 { report.refused[code, default: 0] += number }
+    }
+
+    // MARK: Phases
+
+    /// In every turn, at least once a millisecond.
+    func turnEnding() {
+        let now = Clock.now()
+        switch phase {
+        case .joining(let until):
+            join(now)
+            if !wasWelcomed, hopeless == bots.count || (!report.ends.isEmpty && now.since(began) > Self.giveUpAfter) {
+                let reasons = report.ends.max { ($0.value, $1.key) < ($1.value, $0.key) }
+                outcome = .unreachable(reasons?.key ?? "no answer")
+                finish()
+            } else if joined + hopeless == bots.count {
+                talk(now)
+            } else if now >= until {
+                progress.say("\(bots.count - joined) of \(bots.count) bots couldn't join; going on without them")
+                talk(now)
+            }
+        case .talking(let since):
+            send(since, now)
+            if now.since(since) >= .seconds(options.seconds) { drain(now) }
+        case .draining(let until):
+            guard now >= nextDrainCheck else { return }
+            nextDrainCheck = now + .milliseconds(50)
+            if now >= until || isDrained { leave(now) }
+        case .leaving(let until):
+            if now >= until || left == bots.count { finish() }
+        }
+    }
+
+    private func finish() {
+        isFinished = true
+        fleet.loop.stop()
+    }
+
+    private func join(_ now: Instant) {
+        let due = Int(Double(now.since(began).nanoseconds) / 1e9 * options.connectRate) + 1
+        while started < min(due, bots.count) {
+            fleet.start(started)
+            started += 1
+        }
+    }
+
+    private func talk(_ now: Instant) {
+        // Nobody may be in; the report says so.
+        if joined > 0 { phase = .talking(since: now) } else { leave(now) }
+    }
+
+    private func drain(_ now: Instant) { phase = .draining(until: now + Self.drainMax) }
+
+    var isDrained: Bool {
+        outstanding == 0
+            && bots.allSatisfy { $0.backlog.isEmpty && $0.receiver.hasAll(upTo: rooms[$0.room].journal.acknowledged) }
+    }
+
+    private func leave(_ now: Instant) {
+        phase = .leaving(until: now + Self.leaveMax)
+        for client in bots.indices {
+            fleet.stop(client)
+            // Those without a connection have nothing to end.
+            if case .closed = fleet.state(client) { left += 1 }
+        }
+    }
+
+    // MARK: Connections
+
+    func opening(for client: Int, to url: HubURL) -> ClientOpening {
+        let user = "bot-\(client)"
+        var target = url.prefix + "/v1/ws?device=swarm"
+        var headers: [(name: String, value: String)] = []
+        if let tokens {
+            headers.append((name: "Authorization", value: "Bearer " + tokens.token(for: user)))
+        } else {
+            target += "&user=" + user
+        }
+        return ClientOpening(host: url.authority, target: target, subprotocols: ["hub.v1.json"], headers: headers)
+    }
+
+    func loseHope(_ client: Int) {
+        guard bots[client].standing == .outside else { return }
+        bots[client].standing = .hopeless
+        hopeless += 1
+    }
+
+    /// The next opening mints one.
+    func renewToken(for client: Int) -> Bool { tokens != nil }
+
+    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
+        guard !isFinished else { return }
+        if wasOpen { connected -= 1 }
+        bots[client].receiver.ended()
+        if case .leaving = phase {
+            if case .finished = after { left += 1 }
+            return
+        }
+        var text = EndText.text(end)
+        if case .unwelcomed = end, tokens == nil {
+            text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
+        }
+        report.ends[text, default: 0] += 1
+        switch after {
+        case .wait: break
+        case .finished: loseHope(client)
+        case .fetchToken: if tokens == nil { loseHope(client) }
+        }
+    }
+
+    // MARK: Time and signals
+
+    private func scheduleProgress() { _ = fleet.loop.schedule(after: .seconds(1), kind: Self.progressTimer, value: 0) }
+
+    func timerFired(kind: UInt32, value: UInt64) {
+        let numbers = Progress.Numbers(
+            phase: phaseText, connected: connected, sent: report.sent, acked: report.acked, delivered: delivered,
+            errors: report.refused.values.reduce(0, +) + report.ends.values.reduce(0, +))
+        progress.show(numbers, interval: interval)
+        interval.removeAll()
+        scheduleProgress()
+    }
+
+    var phaseText: String {
+        switch phase {
+        case .joining: "joining"
+        case .talking(let since): "\(Clock.now().since(since).milliseconds / 1000) s"
+        case .draining: "draining"
+        case .leaving: "leaving"
+        }
+    }
+
+    /// Ctrl-C: no more messages, but what was said is still waited for and reported; a second one: at once.
+    func woken() {
+        guard interrupts.received > 0 else { return }
+        report.isInterrupted = true
+        if interrupts.received > 1 { return finish() }
+        switch phase {
+        case .joining: leave(Clock.now())
+        case .talking: drain(Clock.now())
+        case .draining, .leaving: break
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import HubBase
+
+/// hubctl's command line, as a value; `--help` is made from it.
+enum HubctlCommandLine {
+    private static let connection = [
+        CommandLineParser.Flag("url", value: "URL", help: "Any node, or the load balancer (default: HUB_URL, else http://127.0.0.1:8080)."),
+        CommandLineParser.Flag("api-key-file", value: "FILE", help: "File with the API key (default: the key in HUB_API_KEY)."),
+    ]
+    private static let json = CommandLineParser.Flag("json", help: "Print the hub's own JSON, one answer or message a line.")
+
+    static let parser = CommandLineParser(
+        program: "hubctl",
+        summary: "Asks a hub who is online, publishes, follows channels.",
+        flags: connection + [CommandLineParser.Flag("version", help: "Print the version.")],
+        commands: [presence, publish, subscribe, nodes, token],
+        notes: [
+            "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.",
+            "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the hub can't be reached.",
+        ])
+
+    private static let presence = CommandLineParser.Command(
+        "presence", summary: "Says who is online, on which devices and nodes.",
+        flags: [json, CommandLineParser.Flag("watch", help: "Go on and print every change, until Ctrl-C.")],
+        operands: [CommandLineParser.Operand("USER", .oneOrMore, help: "The user's id.")],
+        examples: [
+            CommandLineParser.Example("hubctl presence alice", "alice's status and connections"),
+            CommandLineParser.Example("hubctl presence alice bob --watch", "both, and what changes"),
+        ])
+
+    private static let publish = CommandLineParser.Command(
+        "publish", summary: "Publishes one message into a channel.",
+        flags: [
+            CommandLineParser.Flag("json", value: "PAYLOAD", help: "The payload as JSON, instead of TEXT."),
+            CommandLineParser.Flag("class", value: "CLASS", help: "chat (default) or event."),
+            CommandLineParser.Flag("user", value: "USER", help: "In whose name (default: the backend's own)."),
+            CommandLineParser.Flag(
+                "id", value: "MESSAGEID", help: "The message's id: with the same id it's stored once (default: a random one)."),
+        ],
+        operands: [
+            CommandLineParser.Operand("CHANNEL", help: "Where to."),
+            CommandLineParser.Operand("TEXT", .optional, help: "Published as {\"text\": TEXT}."),
+        ],
+        examples: [
+            CommandLineParser.Example("hubctl publish room:42 'Lunch is ready'", "a text"),
+            CommandLineParser.Example(
+                "hubctl publish room:42 --class event --json '{\"lamp\":\"on\"}'", "an event with a payload of its own"),
+        ])
+
+    private static let subscribe = CommandLineParser.Command(
+        "subscribe", summary: "Follows channels and prints each message, until Ctrl-C.",
+        flags: [json], operands: [CommandLineParser.Operand("CHANNEL", .oneOrMore, help: "What to follow.")],
+        examples: [
+            CommandLineParser.Example("hubctl subscribe room:42 room:43", "two rooms"),
+            CommandLineParser.Example("hubctl subscribe --json room:42 | head -1", "the next message as JSON"),
+        ])
+
+    private static let nodes = CommandLineParser.Command(
+        "nodes", summary: "Lists the nodes that share this hub.", flags: [json],
+        examples: [CommandLineParser.Example("hubctl nodes", "names, connections, time left on each node's lease")])
+
+    private static let token = CommandLineParser.Command(
+        "token", summary: "Mints a token for development, without asking a hub.",
+        flags: [
+            CommandLineParser.Flag("user", value: "USER", help: "Whose token (sub)."),
+            CommandLineParser.Flag("ttl", value: "SPAN", help: "How long it holds: 30s, 5m, 1h, 7d (default 1h)."),
+            CommandLineParser.Flag(
+                "key-env", value: "VARIABLE", help: "Environment variable with the HS256 secret (default HUB_AUTH_SECRET)."),
+            CommandLineParser.Flag("key-file", value: "FILE", help: "File with the HS256 secret."),
+            CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys it is."),
+        ],
+        examples: [CommandLineParser.Example("hubctl token --user alice --key-file secret.key", "one for an hour")])
+}

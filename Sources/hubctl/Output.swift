@@ -1,0 +1,67 @@
+import Glibc
+import HubConsole
+
+/// Standard output and error. Whole lines in one write; a reader that has gone (`| head -1`) is an ordinary end, not an error.
+struct Output {
+    let terminal = Terminal(hasColour: isatty(1) == 1 && getenv("NO_COLOR") == nil)
+    private let isErrorTerminal = isatty(2) == 1
+    /// The reader of standard output has gone, or its disk is full.
+    private(set) var isGone = false
+
+    mutating func line(_ text: String) {
+        write(Array((text + "\n").utf8), to: 1)
+    }
+
+    mutating func line(_ bytes: [UInt8]) {
+        write(bytes + [UInt8(ascii: "\n")], to: 1)
+    }
+
+    mutating func note(_ text: String) {
+        let isColoured = isErrorTerminal && getenv("NO_COLOR") == nil
+        write(Array((Terminal(hasColour: isColoured).paint(text, .grey) + "\n").utf8), to: 2)
+    }
+
+    mutating func error(_ text: String) {
+        write(Array(("hubctl: " + text + "\n").utf8), to: 2)
+    }
+
+    /// Whether a pipe's reader has closed it, without writing: so that `subscribe … | head -1` ends before the next message.
+    mutating func checkReader() {
+        var entry = pollfd(fd: 1, events: 0, revents: 0)
+        if poll(&entry, 1, 0) > 0, entry.revents & Int16(POLLERR) != 0 { isGone = true }
+    }
+
+    private mutating func write(_ bytes: [UInt8], to descriptor: Int32) {
+        guard descriptor != 1 || !isGone else { return }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written >= 0 {
+                rest.removeFirst(written)
+            } else if errno == EAGAIN {
+                // A terminal that somebody made non-blocking.
+                var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&entry, 1, 1000)
+            } else if errno != EINTR {
+                if descriptor == 1 { isGone = true }
+                return
+            }
+        }
+    }
+
+    /// "14:03:59" here and now.
+    static func clock() -> String {
+        var seconds = time(nil)
+        var local = tm()
+        localtime_r(&seconds, &local)
+        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return "\(two(local.tm_hour)):\(two(local.tm_min)):\(two(local.tm_sec))"
+    }
+
+    /// Milliseconds since 1970.
+    static func wallMilliseconds() -> UInt64 {
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        return UInt64(clamping: now.tv_sec) * 1000 + UInt64(clamping: now.tv_nsec) / 1_000_000
+    }
+}

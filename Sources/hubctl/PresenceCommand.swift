@@ -1,0 +1,36 @@
+import HubBase
+import HubClient
+import HubConsole
+import HubWire
+
+/// `hubctl presence USER… [--json] [--watch]`
+enum PresenceCommand {
+    static func run(_ arguments: CommandLineArguments, _ output: inout Output) throws(Failure) {
+        let users = try arguments.operands.map { (text) throws(Failure) in try Names.parse(text, "user") }
+        let hub = try Hub(arguments)
+        if arguments.has("watch") {
+            output = try Follower.run(hub, wish: .presence(users), isJSON: arguments.has("json"), output)
+            return
+        }
+        for user in users {
+            let body = try hub.get("/v1/presence/" + HubURL.encode(user.bytes))
+            if arguments.has("json") {
+                output.line(body)
+            } else if let lines = PresenceText.lines(body, now: Output.wallMilliseconds(), on: output.terminal) {
+                for line in lines { output.line(line) }
+            } else {
+                throw .refused("\(hub.url) answered something that is no presence; is it a hub?")
+            }
+        }
+    }
+}
+
+/// Channel names and user ids from the command line.
+enum Names {
+    static func parse(_ text: String, _ what: String, limit: Int = Name.lengthMax) throws(Failure) -> Name {
+        guard let name = Name(validating: text, limit: limit) else {
+            throw .refused("badName: a \(what) has 1 to \(limit) bytes without control characters, not \(CommandLineError.quoted(text))")
+        }
+        return name
+    }
+}

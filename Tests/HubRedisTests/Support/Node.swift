@@ -1,0 +1,187 @@
+import HubBase
+import HubCore
+import HubRedis
+import HubWire
+
+/// A node on a fixture's Redis: broker and store on one backend, as the gateway has them, and what they told.
+final class Node: BrokerDelegate, PresenceStoreDelegate {
+    let fixture: RedisFixture
+    let backend: RedisBackend
+    let broker: RedisBroker
+    let store: RedisPresenceStore
+    private var lastTag: UInt64 = 0
+
+    /// What a subscriber saw of a channel, in order.
+    enum Seen: Equatable {
+        case message(PositionedPublication)
+        case resync(Position, ResyncReason)
+    }
+
+    private(set) var published: [RequestTag: Result<PublishResult, WireError>] = [:]
+    private(set) var answers: [RequestTag: Int] = [:]
+    private(set) var subscriptions: [RequestTag: Result<Position, WireError>] = [:]
+    private(set) var applied: [RequestTag: Result<[UInt64], WireError>] = [:]
+    private(set) var refreshed: [RequestTag: Result<[Int], WireError>] = [:]
+    private(set) var sweeps: [RequestTag: Result<Int, WireError>] = [:]
+    private(set) var probes: [RequestTag: Bool] = [:]
+    private(set) var reads: [RequestTag: Result<PresenceSnapshot, WireError>] = [:]
+    private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
+    private(set) var seen: [Name: [Seen]] = [:]
+    private(set) var changes: [PresenceChange] = []
+    private(set) var feedGaps = 0
+    private(set) var health: [BackendHealth] = []
+    private(set) var storeHealth: [BackendHealth] = []
+
+    init(_ fixture: RedisFixture, _ name: Name) {
+        self.fixture = fixture
+        backend = fixture.backend(incarnation: name, name: name)
+        broker = RedisBroker(backend)
+        store = RedisPresenceStore(backend)
+        broker.delegate = self
+        store.delegate = self
+        let (broker, store) = (broker, store)
+        fixture.stepped.inTurn.append {
+            broker.advance(at: $0)
+            store.advance(at: $0)
+        }
+        broker.start(at: fixture.now)
+        store.start(at: fixture.now)
+    }
+
+    var isUp: Bool { health.last == .up && storeHealth.last == .up }
+    func goUp() -> Bool { fixture.run(limit: .seconds(10)) { isUp } }
+
+    private func tag() -> RequestTag {
+        lastTag += 1
+        return RequestTag(high: 1, low: lastTag)
+    }
+
+    func publish(_ text: String, id: String, to channel: Name) -> RequestTag {
+        let tag = tag()
+        let publication = Publication(
+            messageClass: .chat, user: "alice", device: "phone", messageId: Name(trusted: [UInt8](id.utf8)), time: 1_700_000_000_000,
+            payload: [UInt8]("{\"text\":\"\(text)\"}".utf8))
+        broker.publish(publication, to: channel, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func subscribe(_ channel: Name) -> Result<Position, WireError>? {
+        let tag = tag()
+        broker.subscribe(channel, tag: tag, at: fixture.now)
+        _ = fixture.run { subscriptions[tag] != nil }
+        return subscriptions[tag]
+    }
+
+    func apply(_ kind: PresenceOperation.Kind, _ users: [Name], connection: Name = "aaaaaaaaaaaa-1") -> RequestTag {
+        let tag = tag()
+        let operations = users.map {
+            PresenceOperation(
+                kind: kind, user: $0, connection: connection, node: "north", device: "phone", since: 1_700_000_000_000, versionFloor: 0)
+        }
+        store.apply(operations, partition: Partition.of(users[0]), tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func refresh(_ users: [Name], connection: Name = "aaaaaaaaaaaa-1") -> RequestTag {
+        let tag = tag()
+        store.refresh(
+            users.map { Lease(user: $0, connection: connection) }, partition: Partition.of(users[0]), tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func sweep(_ partition: Int) -> RequestTag {
+        let tag = tag()
+        store.sweep(partition: partition, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func probe() -> RequestTag {
+        let tag = tag()
+        broker.probe(tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func read(_ users: [Name]) -> RequestTag {
+        let tag = tag()
+        store.read(users, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    /// The incarnations of the nodes that live, this one among them.
+    func announce() -> [Name] {
+        let tag = tag()
+        store.announce(connections: 3, tag: tag, at: fixture.now)
+        _ = fixture.run { nodeLists[tag] != nil }
+        return ((try? nodeLists[tag]?.get()) ?? []).map(\.incarnation)
+    }
+
+    /// Judges what was seen of a channel as a client would: every hole is announced, nothing twice. Says what's wrong, or nothing.
+    func complaints(_ channel: Name, from start: Position = .start) -> [String] {
+        var complaints: [String] = []
+        var at = start
+        var payloads = Set<[UInt8]>()
+        for one in seen[channel] ?? [] {
+            switch one {
+            case .resync(let position, _): at = position
+            case .message(let next):
+                let isFirst = at == .start && next.position.offset == 1
+                if !isFirst && (next.position.epoch != at.epoch || next.position.offset != at.offset + 1 || next.previous != at.tag) {
+                    complaints.append("\(next.position) doesn't continue \(at)")
+                }
+                if !payloads.insert(next.publication.messageId.bytes).inserted {
+                    complaints.append("\(next.publication.messageId) came twice")
+                }
+                at = next.position
+            }
+        }
+        return complaints
+    }
+
+    func messages(_ channel: Name) -> [PositionedPublication] {
+        (seen[channel] ?? []).compactMap { if case .message(let message) = $0 { message } else { nil } }
+    }
+    func resyncs(_ channel: Name) -> [ResyncReason] {
+        (seen[channel] ?? []).compactMap { if case .resync(_, let reason) = $0 { reason } else { nil } }
+    }
+
+    // MARK: Delegates
+
+    func published(_ result: Result<PublishResult, WireError>, tag: RequestTag) {
+        published[tag] = result
+        answers[tag, default: 0] += 1
+    }
+    func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) {}
+    func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) { subscriptions[tag] = result }
+    func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
+        if case .success = result { probes[tag] = true } else { probes[tag] = false }
+    }
+    func received(_ publication: PositionedPublication, channel: Name) { seen[channel, default: []].append(.message(publication)) }
+    func received(_ publication: Publication, channel: Name) {}
+    func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
+        seen[channel, default: []].append(.resync(position, reason))
+    }
+    func brokerHealth(_ health: BackendHealth) { self.health.append(health) }
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { applied[tag] = result }
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { refreshed[tag] = result }
+    func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) { sweeps[tag] = result }
+    func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag) { reads[tag] = result }
+    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {}
+    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) { nodeLists[tag] = result }
+    func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
+        self.changes += changes
+        if gap { feedGaps += 1 }
+    }
+    func storeHealth(_ health: BackendHealth) { storeHealth.append(health) }
+}
+
+/// Users of one partition.
+func users(_ count: Int, of partition: Int, _ prefix: String) -> [Name] {
+    var users: [Name] = []
+    var number = 0
+    while users.count < count {
+        let user = Name(trusted: [UInt8]("\(prefix)-\(number)".utf8))
+        if Partition.of(user) == partition { users.append(user) }
+        number += 1
+    }
+    return users
+}
