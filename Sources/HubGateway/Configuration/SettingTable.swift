@@ -116,7 +116,9 @@ enum SettingTable {
     ]
 
     private static let deadlines: [Setting] = [
-        .duration("deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), live: true, "From accept until a request's head is whole."),
+        .duration(
+            "deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), live: true,
+            "From accept until a request's head is whole."),
         .duration(
             "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
             live: true, "From the handshake until the connection is authenticated."),
