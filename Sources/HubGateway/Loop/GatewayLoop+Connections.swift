@@ -26,7 +26,8 @@ extension GatewayLoop: ServerHandler {
             sessions.append(Session(generation: 0, serial: 0, since: 0, at: net.now))
             kinds.append(.none)
         }
-        var session = Session(generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
+        var session = Session(
+            generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
         session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
         session.defaultChannel = defaultChannel
         switch credential {
@@ -225,6 +226,7 @@ extension GatewayLoop: ServerHandler {
 
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
+        net.change(Node.limits(configuration, over: net.limits))
         tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
     }
