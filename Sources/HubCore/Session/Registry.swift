@@ -1,15 +1,19 @@
 import HubBase
+import HubWire
 
 /// Who wants what on one loop: names (channels, or watched users) to the connections that want them, and back.
 ///
-/// A fan-out walks one dense array of connection indexes. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
+/// A fan-out walks one dense array of connection indexes for each wire format, which is one array in two parts: no member is asked what it
+/// speaks, and a channel whose members all speak JSON knows of nothing else. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
 /// Adding and removing cost O(subscriptions of that connection); everything else O(1). Slots are dense and reused, so that a caller can
 /// keep more about a name in an array of its own.
 package struct Registry: ~Copyable {
     private struct Entry {
         var name = Name.empty
         var hash: UInt64 = 0
+        /// Those who speak JSON first, then the others.
         var members: [UInt32] = []
+        var jsonCount = 0
         var isUsed = false
     }
 
@@ -89,9 +93,18 @@ package struct Registry: ~Copyable {
 
     package func memberCount(of slot: Int) -> Int { entries[slot].members.count }
 
-    /// The connections on `slot`, for a fan-out; valid inside `body`.
-    package func withMembers<Result>(of slot: Int, _ body: (UnsafeBufferPointer<UInt32>) -> Result) -> Result {
-        entries[slot].members.withUnsafeBufferPointer(body)
+    package func memberCount(of slot: Int, _ format: WireFormat) -> Int {
+        format == .json ? entries[slot].jsonCount : entries[slot].members.count - entries[slot].jsonCount
+    }
+
+    /// The connections on `slot` that speak `format`, for a fan-out; valid inside `body`.
+    package func withMembers<Result>(
+        of slot: Int, _ format: WireFormat, _ body: (UnsafeBufferPointer<UInt32>) -> Result
+    ) -> Result {
+        let jsonCount = entries[slot].jsonCount
+        return entries[slot].members.withUnsafeBufferPointer { members in
+            body(UnsafeBufferPointer(rebasing: format == .json ? members[..<jsonCount] : members[jsonCount...]))
+        }
     }
 
     package func contains(_ connection: UInt32, on slot: Int) -> Bool {
@@ -103,13 +116,24 @@ package struct Registry: ~Copyable {
         Int(connection) < memberships.count ? memberships[Int(connection)].count : 0
     }
 
-    /// False when it was on it already.
+    /// False when it was on it already. `format` is the connection's, and always the same.
     @discardableResult
-    package mutating func add(_ connection: UInt32, to slot: Int) -> Bool {
+    package mutating func add(_ connection: UInt32, to slot: Int, _ format: WireFormat) -> Bool {
         while memberships.count <= Int(connection) { memberships.append([]) }
         guard membership(of: connection, on: slot) == nil else { return false }
-        memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(entries[slot].members.count)))
+        var place = entries[slot].members.count
         entries[slot].members.append(connection)
+        if format == .json {
+            let border = entries[slot].jsonCount
+            entries[slot].jsonCount += 1
+            if border < place {
+                // The first of the others makes room at the border.
+                move(from: border, to: place, on: slot)
+                entries[slot].members[border] = connection
+                place = border
+            }
+        }
+        memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(place)))
         return true
     }
 
@@ -142,15 +166,27 @@ package struct Registry: ~Copyable {
         return memberships[Int(connection)].firstIndex { $0.slot == UInt32(slot) }
     }
 
-    /// Closes the gap that a membership leaves in its slot: the last member moves there, and its own list is told.
+    /// Closes the gap that a membership leaves in its slot: the last of its part moves there, and then the last of all to the place that
+    /// this one left.
     private mutating func vacate(_ membership: Membership) {
         let slot = Int(membership.slot)
-        let moved = entries[slot].members.removeLast()
-        if Int(membership.place) < entries[slot].members.count {
-            entries[slot].members[Int(membership.place)] = moved
-            for index in memberships[Int(moved)].indices where memberships[Int(moved)][index].slot == membership.slot {
-                memberships[Int(moved)][index].place = membership.place
-            }
+        var gap = Int(membership.place)
+        if gap < entries[slot].jsonCount {
+            entries[slot].jsonCount -= 1
+            move(from: entries[slot].jsonCount, to: gap, on: slot)
+            gap = entries[slot].jsonCount
+        }
+        move(from: entries[slot].members.count - 1, to: gap, on: slot)
+        entries[slot].members.removeLast()
+    }
+
+    /// Puts a member elsewhere among those of its slot, and tells its own list.
+    private mutating func move(from place: Int, to target: Int, on slot: Int) {
+        guard place != target else { return }
+        let member = Int(entries[slot].members[place])
+        entries[slot].members[target] = UInt32(member)
+        for index in memberships[member].indices where memberships[member][index].slot == UInt32(slot) {
+            memberships[member][index].place = UInt32(target)
         }
     }
 

@@ -45,10 +45,13 @@ package final class Node {
             let hostsBackplane = !usesRedis && number == 0
             nets.append(
                 try NetLoop(
-                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits)))
+                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits))
+            )
         }
-        let backplaneNet = usesRedis
-            ? try NetLoop(NetLoop.Options(name: "hub-backplane", core: configuration.pin, tick: .milliseconds(50), limits: limits)) : nets[0]
+        let backplaneNet =
+            usesRedis
+            ? try NetLoop(NetLoop.Options(name: "hub-backplane", core: configuration.pin, tick: .milliseconds(50), limits: limits))
+            : nets[0]
         let wakers = nets.map(LoopWaker.init)
         let backplaneWaker = LoopWaker(backplaneNet)
         let backplaneMailbox = Mailbox<BackplaneMessage>()
