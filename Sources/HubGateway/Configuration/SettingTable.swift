@@ -117,7 +117,8 @@ enum SettingTable {
 
     private static let deflate: [Setting] = [
         .integer(
-            "deflate.level", \.deflate.level, 0...9, "How hard messages are compressed for clients that offer permessage-deflate; 0: not at all."),
+            "deflate.level", \.deflate.level, 0...9,
+            "How hard messages are compressed for clients that offer permessage-deflate; 0: not at all."),
         .integer("deflate.windowBits", \.deflate.windowBits, 9...15, live: true, "Largest window of the compression, as a power of two."),
         .size(
             "deflate.minimumBytes", \.deflate.minimumBytes, 0...16 * 1024 * 1024, live: true,
