@@ -185,16 +185,19 @@ extension GatewayLoop: ServerHandler {
         early[id.index] = nil
         connectRequests[id.index] = nil
         let session = sessions[index]
-        if session.phase != .anonymous && !session.isService && !session.user.isEmpty {
-            let hasLeft = session.phase == .leaving || end == .peer(code: CloseCode.normal.rawValue)
-            outbox.append(.closed(connection: node.connection(session.serial), clean: hasLeft))
-        }
+        if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
         for slot in channels.removeAll(id.index) {
             numbers.subscriptions -= 1
             dropIfEmpty(slot)
         }
         unwatchAll(id.index)
         sessions[index] = Session(generation: 0, serial: 0, since: 0, at: net.now)
+    }
+
+    /// Presence hears of a connection's end once.
+    func tellClosed(_ session: Session, clean: Bool) {
+        guard session.phase != .anonymous, !session.isService, !session.user.isEmpty else { return }
+        outbox.append(.closed(connection: node.connection(session.serial), clean: clean))
     }
 
     // MARK: Tokens
