@@ -54,7 +54,8 @@ func measure(subscribers: Int, channel: String) -> (allocations: Double, retains
             hub_drive_expect(socket, "\"ack\"", 1) == 0
         else { fail("can't subscribe") }
     }
-    let text = "{\"type\":\"chat\",\"channel\":\"\(channel)\",\"messageId\":\"m0123456789\",\"payload\":{\"text\":\"\(String(repeating: "x", count: 100))\"}}"
+    let text =
+        "{\"type\":\"chat\",\"channel\":\"\(channel)\",\"messageId\":\"m0123456789\",\"payload\":{\"text\":\"\(String(repeating: "x", count: 100))\"}}"
     // A message id that repeats is a duplicate: without one the hub makes it.
     let fresh = text.replacingOccurrences(of: "\"messageId\":\"m0123456789\",", with: "")
     // Offsets of one length: from 1000 on.

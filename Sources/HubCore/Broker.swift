@@ -29,6 +29,9 @@ package protocol Broker: AnyObject {
     /// Doesn't want them any more. Publications may still come for a while.
     func unsubscribe(_ channel: Name, at now: Instant)
 
+    /// Other options of namespaces (`""`: all that aren't named) for publications from now on.
+    func setNamespaces(_ namespaces: [String: HistoryOptions])
+
     /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`.
     func probe(tag: RequestTag, at now: Instant)
 

@@ -2,7 +2,7 @@ import HubBase
 
 /// Spreads a walk over all places of a table evenly over a period, so that no call ever scans the whole: each call is told how many
 /// places to look at next.
-struct Patrol {
+package struct Patrol {
     private let period: Span
     /// Most places for one call; a walk over a larger table takes longer than its period then.
     private let stepsMax: Int
@@ -11,14 +11,14 @@ struct Patrol {
     /// Places times nanoseconds that are owed.
     private var credit: UInt64 = 0
 
-    init(period: Span, stepsMax: Int, at now: Instant) {
+    package init(period: Span, stepsMax: Int, at now: Instant) {
         self.period = period
         self.stepsMax = stepsMax
         self.last = now
     }
 
     /// How often `next` is to be called now for a table of `count` places.
-    mutating func steps(over count: Int, at now: Instant) -> Int {
+    package mutating func steps(over count: Int, at now: Instant) -> Int {
         let elapsed = min(now.since(last), period)
         last = max(last, now)
         let (product, overflow) = elapsed.nanoseconds.multipliedReportingOverflow(by: UInt64(count))
@@ -30,12 +30,12 @@ struct Patrol {
     }
 
     /// The next place to look at in a table that has `count` of them (more than 0) by now.
-    mutating func next(of count: Int) -> Int {
+    package mutating func next(of count: Int) -> Int {
         if place >= count { place = 0 }
         defer { place += 1 }
         return place
     }
 
     /// The place looked at last was removed and another one put there.
-    mutating func repeatPlace() { place = max(place - 1, 0) }
+    package mutating func repeatPlace() { place = max(place - 1, 0) }
 }

@@ -1,26 +1,28 @@
 /// First in, first out: one array used as a ring, so that a queue which fills and empties again costs no allocation once warm.
-struct Queue<Element> {
+package struct Queue<Element> {
     private var slots: [Element?] = []
     private var head = 0
-    private(set) var count = 0
+    package private(set) var count = 0
 
-    var isEmpty: Bool { count == 0 }
+    package init() {}
 
-    var first: Element? { count == 0 ? nil : slots[head] }
+    package var isEmpty: Bool { count == 0 }
+
+    package var first: Element? { count == 0 ? nil : slots[head] }
 
     /// The element `place` steps after the first.
-    subscript(place: Int) -> Element {
+    package subscript(place: Int) -> Element {
         precondition(place >= 0 && place < count, "place \(place) in a queue of \(count)")
         return slots[(head + place) & (slots.count - 1)]!
     }
 
-    mutating func append(_ element: Element) {
+    package mutating func append(_ element: Element) {
         if count == slots.count { grow() }
         slots[(head + count) & (slots.count - 1)] = element
         count += 1
     }
 
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = slots[head].take()
         head = (head + 1) & (slots.count - 1)
@@ -28,14 +30,14 @@ struct Queue<Element> {
         return element
     }
 
-    mutating func popLast() -> Element? {
+    package mutating func popLast() -> Element? {
         guard count > 0 else { return nil }
         count -= 1
         return slots[(head + count) & (slots.count - 1)].take()
     }
 
     /// Gives the memory back too.
-    mutating func removeAll() { self = Queue() }
+    package mutating func removeAll() { self = Queue() }
 
     /// The capacity stays a power of two, so that a mask finds a place.
     private mutating func grow() {

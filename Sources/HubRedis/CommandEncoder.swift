@@ -9,8 +9,8 @@ final class CommandEncoder {
     private let incarnation: Name
     private let fingerprint = Fingerprint()
     private var chance: Chance
-    private let standard: HistoryOptions
-    private let namespaces: [(name: [UInt8], options: HistoryOptions)]
+    private var standard = HistoryOptions()
+    private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
     private var scratch = ByteBuffer(capacity: 4096)
 
     /// How long a channel without publications keeps its place (redis-design §4).
@@ -25,6 +25,10 @@ final class CommandEncoder {
         self.timers = timers
         self.incarnation = incarnation
         self.chance = chance
+        setNamespaces(namespaces)
+    }
+
+    func setNamespaces(_ namespaces: [String: HistoryOptions]) {
         standard = namespaces[""] ?? HistoryOptions()
         self.namespaces = namespaces.filter { !$0.key.isEmpty }.map { ([UInt8]($0.key.utf8), $0.value) }
     }

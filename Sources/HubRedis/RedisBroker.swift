@@ -27,6 +27,8 @@ package final class RedisBroker: Broker {
 
     package func start(at now: Instant) { backend.start(at: now) }
 
+    package func setNamespaces(_ namespaces: [String: HistoryOptions]) { backend.encoder.setNamespaces(namespaces) }
+
     package func stop(at now: Instant) {
         backend.stop()
         giveAnswers(at: now)

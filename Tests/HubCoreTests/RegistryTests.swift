@@ -41,7 +41,7 @@ struct RegistryTests {
         compare(registry, twin)
     }
 
-    private func compare(_ registry: Registry, _ twin: [Name: Set<UInt32>]) {
+    private func compare(_ registry: borrowing Registry, _ twin: [Name: Set<UInt32>]) {
         #expect(registry.count == twin.count)
         for number in 0..<200 {
             let channel = name(number)

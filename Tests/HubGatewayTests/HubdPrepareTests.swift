@@ -127,7 +127,7 @@ struct ConfigurationDiffTests {
         try ConfigurationLoader.load(file: nil, sets: sets, isDevelopment: true).configuration
     }
 
-    @Test("what loops ask for each time, keys, origins and the log level change at once; what was taken at the start needs a restart")
+    @Test("limits, keys, origins, namespaces and the log level change at once; what was taken at the start needs a restart")
     func diff() throws {
         let running = try load(["namespaces.old.dedup=2m", "auth.keys=[{kid:'a',secret:'x'}]"])
         let next = try load([
@@ -139,13 +139,13 @@ struct ConfigurationDiffTests {
         #expect(
             diff.live.map(\.description) == [
                 "auth.keys (a secret changed)", "auth.origins: none → \"https://a.example\"", "limits.channels: 256 → 5",
-                "log.level: \"info\" → \"debug\"",
+                "namespaces.new.history.size: 100 → 3", "namespaces.old.dedup: 2m → 10m", "log.level: \"info\" → \"debug\"",
             ])
-        #expect(diff.needsRestart.map(\.path) == ["node", "ping", "namespaces.new.history.size", "namespaces.old.dedup"])
+        #expect(diff.needsRestart.map(\.path) == ["node", "ping"])
         #expect(diff.merged.limits.channels == 5)
         #expect(diff.merged.logLevel == .debug)
         #expect(diff.merged.tokenKeys.first?.secret.bytes == Array("y".utf8))
-        #expect(diff.merged.namespaces == running.namespaces)
+        #expect(diff.merged.namespaces == next.namespaces, "a namespace that is gone from the file is gone")
         #expect(diff.merged.node == nil && diff.merged.ping == .seconds(20))
     }
 

@@ -172,7 +172,7 @@ def test_health_readiness_and_metrics(hub):
     code, headers, body = request(f"{hub.url}/metrics")
     assert code == 200 and headers["Content-Type"].startswith("text/plain")
     names = {line.split("{")[0].split(" ")[0] for line in body.decode().splitlines() if line and not line.startswith("#")}
-    for word in ("connections", "channels", "publications", "deliveries", "drop", "backend_up"):
+    for word in ("connections", "channels", "publications", "deliveries", "drop", "redis_link_up"):
         assert any(word in name for name in names), f"no metric of {word} in {sorted(names)}"
 
 

@@ -2,13 +2,15 @@ import HubBase
 
 /// Elements by the instant they are due, earliest first: a binary heap in one array. Removing others than the first isn't offered; who
 /// wants it lets the element come due and finds that it doesn't count any more.
-struct DeadlineHeap<Element> {
+package struct DeadlineHeap<Element> {
     private var entries: [(due: Instant, element: Element)] = []
 
-    var count: Int { entries.count }
-    var firstDue: Instant? { entries.first?.due }
+    package init() {}
 
-    mutating func insert(_ element: Element, due: Instant) {
+    package var count: Int { entries.count }
+    package var firstDue: Instant? { entries.first?.due }
+
+    package mutating func insert(_ element: Element, due: Instant) {
         entries.append((due, element))
         var place = entries.count - 1
         while place > 0 {
@@ -20,7 +22,7 @@ struct DeadlineHeap<Element> {
     }
 
     /// The earliest element if it is due by `now`.
-    mutating func popFirst(dueBy now: Instant) -> (due: Instant, element: Element)? {
+    package mutating func popFirst(dueBy now: Instant) -> (due: Instant, element: Element)? {
         guard let first = entries.first, first.due <= now else { return nil }
         let last = entries.removeLast()
         if entries.isEmpty { return first }
@@ -37,5 +39,5 @@ struct DeadlineHeap<Element> {
         return first
     }
 
-    mutating func removeAll() { entries = [] }
+    package mutating func removeAll() { entries = [] }
 }

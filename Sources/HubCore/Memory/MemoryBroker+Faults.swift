@@ -43,3 +43,22 @@ extension MemoryBroker {
         queueHealth(health)
     }
 }
+
+extension MemoryBroker {
+    /// What is kept right now.
+    package struct Held: Equatable, Sendable {
+        package var channels: Int
+        package var publications: Int
+        package var messageIds: Int
+        package var readPositions: Int
+        package var bytes: Int
+
+        package init(channels: Int, publications: Int, messageIds: Int, readPositions: Int, bytes: Int) {
+            self.channels = channels
+            self.publications = publications
+            self.messageIds = messageIds
+            self.readPositions = readPositions
+            self.bytes = bytes
+        }
+    }
+}

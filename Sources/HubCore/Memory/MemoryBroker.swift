@@ -13,7 +13,7 @@ package final class MemoryBroker: Broker {
     private var list: [MemoryChannel] = []
     private var walk: Patrol?
     private var outputs = Queue<Output>()
-    private let options: [[UInt8]: HistoryOptions]
+    private var options: [[UInt8]: HistoryOptions] = [:]
     private let limits: MemoryLimits
     private var chance: Chance
     private var historyBytes = 0
@@ -24,11 +24,19 @@ package final class MemoryBroker: Broker {
 
     /// `namespaces`: by name; `""` holds for every other one.
     package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits()) {
-        var options: [[UInt8]: HistoryOptions] = [:]
-        for (name, value) in namespaces { options[[UInt8](name.utf8)] = value }
-        self.options = options
         self.chance = chance
         self.limits = limits
+        setNamespaces(namespaces)
+    }
+
+    /// Cost: one look at every channel there is.
+    package func setNamespaces(_ namespaces: [String: HistoryOptions]) {
+        options = Dictionary(namespaces.map { ([UInt8]($0.key.utf8), $0.value) }, uniquingKeysWith: { _, last in last })
+        for channel in list { channel.options = options(of: channel.name) }
+    }
+
+    private func options(of channel: Name) -> HistoryOptions {
+        options[[UInt8](channel.namespace)] ?? options[[]] ?? HistoryOptions()
     }
 
     package func start(at now: Instant) {
@@ -205,8 +213,7 @@ package final class MemoryBroker: Broker {
     private func channel(_ name: Name) -> MemoryChannel? {
         if let channel = channels[name] { return channel }
         guard list.count < limits.channels else { return nil }
-        let options = options[[UInt8](name.namespace)] ?? options[[]] ?? HistoryOptions()
-        let channel = MemoryChannel(name: name, options: options, place: list.count)
+        let channel = MemoryChannel(name: name, options: options(of: name), place: list.count)
         channels[name] = channel
         list.append(channel)
         return channel
@@ -242,6 +249,13 @@ package final class MemoryBroker: Broker {
     func rollBackChannel(_ name: Name, by count: Int) {
         guard let channel = channels[name] else { return }
         counting(channel) { $0.rollBack(count) }
+    }
+
+    /// Cost: a walk over all channels.
+    package var held: Held {
+        Held(
+            channels: list.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount, readPositions: readCount,
+            bytes: historyBytes)
     }
 
     func queueHealth(_ health: BackendHealth) { outputs.append(.health(health)) }

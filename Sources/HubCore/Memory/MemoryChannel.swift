@@ -5,7 +5,7 @@ import HubWire
 /// that evicts and queued publications all name it; it belongs to the broker's loop.
 final class MemoryChannel {
     let name: Name
-    let options: HistoryOptions
+    var options: HistoryOptions
     /// Where it stands in the broker's list.
     var place: Int
 

@@ -202,6 +202,9 @@ package final class MemoryPresenceStore: PresenceStore {
         user.queuedDue = .distantFuture
     }
 
+    /// Records kept, offline ones among them.
+    package var userCount: Int { list.count }
+
     func milliseconds(at instant: Instant) -> UInt64 { wallClockAtStart + instant.since(startedAt).milliseconds }
     func microseconds(at instant: Instant) -> UInt64 { wallClockAtStart * 1_000 + instant.since(startedAt).nanoseconds / 1_000 }
 

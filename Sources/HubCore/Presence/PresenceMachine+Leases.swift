@@ -49,6 +49,7 @@ extension PresenceMachine {
         guard case .success(let missing) = result else {
             // Sooner than the next heartbeat, but not at once: two may fail before a lease ends.
             partitions[partition].nextHeartbeat = min(partitions[partition].nextHeartbeat, now + timers.heartbeat.scaled(by: 1.0 / 6))
+            partitions[partition].isHurried = true
             return
         }
         for index in missing where leases.indices.contains(index) {

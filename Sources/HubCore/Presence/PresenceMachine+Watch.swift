@@ -110,7 +110,7 @@ extension PresenceMachine {
     private mutating func readGaps() {
         watches.hasGap = false
         for place in 0..<users.capacity where users.isUsed(place) && users[place].isWatched {
-            if partitions[Int(users[place].partition)].hasGap && !watches.isFilling(users[place].batch) { readAgain(place) }
+            if partitions[Int(users[place].partition)].hasGap && !watches.isUnsent(users[place].batch) { readAgain(place) }
         }
         for partition in partitions.indices { partitions[partition].hasGap = false }
     }

@@ -57,6 +57,8 @@ package struct PresenceMachine: ~Copyable {
     package static let audit = Span.seconds(300)
     /// Requests of one connection that may wait for its state to be stored.
     package static let waitersMax = 16
+    /// What the tables' entries of a connection and its user cost, without their dictionaries and names.
+    package static var bytesPerConnection: Int { MemoryLayout<PresenceConnection?>.stride + MemoryLayout<PresenceUser?>.stride }
     /// Loops that can watch.
     package static let loopsMax = 64
 
@@ -67,7 +69,7 @@ package struct PresenceMachine: ~Copyable {
         var isActive = false
         var isSweeping = false
         var hasGap = false
-        /// The next heartbeat is out of turn, after the store came back; then the partition goes to its own place in the period.
+        /// The next heartbeat is out of turn, after the store came back or refused; then the partition goes to its own place in the period.
         var isHurried = false
         var nextHeartbeat: Instant
         var nextSweep: Instant

@@ -41,8 +41,8 @@ struct WatchQueue {
         return filling
     }
 
-    /// The call wasn't sent yet.
-    func isFilling(_ number: UInt64) -> Bool { number == filling.number }
+    /// The call is there and wasn't sent yet.
+    func isUnsent(_ number: UInt64) -> Bool { number >= (full.first ?? filling).number }
 
     mutating func wait(_ watch: PendingWatch, for batches: [UInt64]) {
         lastWatch += 1

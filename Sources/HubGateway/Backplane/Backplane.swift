@@ -30,6 +30,7 @@ final class Backplane {
     private var tickedAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
     private let ownLoop: Int?
+    private var hasStopped = false
 
     /// The `high` word of tags: loops use their number, the machine and we our own.
     static let machineTags: UInt64 = 1 << 32
@@ -64,6 +65,7 @@ final class Backplane {
 
     /// Takes mail, lets broker, store and machine do what is due, and posts what loops are to get.
     func turn(at now: Instant) {
+        guard !hasStopped else { return }
         self.now = now
         mailbox.take(into: &mail)
         for message in mail { receive(message) }
@@ -81,8 +83,10 @@ final class Backplane {
         flush()
     }
 
-    func stop(at now: Instant) {
-        self.now = now
+    /// Within a turn, so that what it writes leaves at the turn's end.
+    private func stop(at now: Instant) {
+        guard !hasStopped else { return }
+        hasStopped = true
         broker.stop(at: now)
         store.stop(at: now)
     }
@@ -117,6 +121,8 @@ final class Backplane {
         case .unwatch(let users, let loop): machine.unwatch(users, loop: loop)
         case .readPresence(let users, let tag): store.read(users, tag: tag, at: now)
         case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
+        case .reconfigured(let configuration): broker.setNamespaces(configuration.namespaces)
+        case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
     }

@@ -34,6 +34,8 @@ package struct ConfigurationDiff: Sendable {
                 }
             }
         }
+        // As a whole: a namespace that is gone from the file has no setting left to be written.
+        merged.namespaces = next.namespaces
     }
 
     package var isEmpty: Bool { live.isEmpty && needsRestart.isEmpty }

@@ -116,7 +116,7 @@ extension Setting {
     }
 
     static func namespaceInteger(_ path: String, _ field: any NamespaceField<Int>, _ range: ClosedRange<Int>, _ help: String) -> Setting {
-        Setting(path, .integer(range), isLive: false, help) { namespace, configuration in
+        Setting(path, .integer(range), isLive: true, help) { namespace, configuration in
             .integer(configuration.options(ofNamespace: namespace)[keyPath: field])
         } write: { value, namespace, configuration in
             configuration.changeOptions(ofNamespace: namespace) { $0[keyPath: field] = value.asInteger }
@@ -125,7 +125,7 @@ extension Setting {
 
     static func namespaceDuration(_ path: String, _ field: any NamespaceField<Span>, _ range: ClosedRange<Span>, _ help: String) -> Setting
     {
-        Setting(path, .duration(range), isLive: false, help) { namespace, configuration in
+        Setting(path, .duration(range), isLive: true, help) { namespace, configuration in
             .duration(configuration.options(ofNamespace: namespace)[keyPath: field])
         } write: { value, namespace, configuration in
             configuration.changeOptions(ofNamespace: namespace) { $0[keyPath: field] = value.asSpan }

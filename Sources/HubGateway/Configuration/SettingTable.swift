@@ -97,31 +97,33 @@ enum SettingTable {
     ]
 
     private static let limits: [Setting] = [
-        .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, "One message from a client."),
+        .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, live: true, "One message from a client."),
         .size(
             "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024,
-            "What may wait to be sent on one connection."),
+            live: true, "What may wait to be sent on one connection."),
         .integer(
             "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
         .integer("limits.messageBurst", \.limits.messageBurst, 1...10_000_000, live: true, "Messages of one connection at once."),
-        .integer("limits.connections", \.limits.connections, 1...10_000_000, "Connections of this node."),
+        .integer("limits.connections", \.limits.connections, 1...10_000_000, live: true, "Connections of this node."),
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
         .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
         .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),
         .integer("limits.depth", \.limits.depth, 4...64, live: true, "Nesting of a message's JSON."),
         .size("limits.messageIdBytes", \.limits.messageIdBytes, 16...255, live: true, "A sender's message id."),
         .size("limits.deviceBytes", \.limits.deviceBytes, 1...255, live: true, "A client's name for itself."),
-        .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, "Head of an HTTP request."),
-        .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, "Body of an HTTP request."),
+        .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, live: true, "Head of an HTTP request."),
+        .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, live: true, "Body of an HTTP request."),
     ]
 
     private static let deadlines: [Setting] = [
-        .duration("deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), "From accept until a request's head is whole."),
+        .duration(
+            "deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), live: true,
+            "From accept until a request's head is whole."),
         .duration(
             "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
-            "From the handshake until the connection is authenticated."),
-        .duration("deadlines.close", \.deadlines.close, .milliseconds(100) ... .seconds(300), "For the closing handshake."),
-        .duration("deadlines.pong", \.deadlines.pong, .milliseconds(100) ... .seconds(300), "For the answer to a ping."),
+            live: true, "From the handshake until the connection is authenticated."),
+        .duration("deadlines.close", \.deadlines.close, .milliseconds(100) ... .seconds(300), live: true, "For the closing handshake."),
+        .duration("deadlines.pong", \.deadlines.pong, .milliseconds(100) ... .seconds(300), live: true, "For the answer to a ping."),
         .duration(
             "deadlines.shutdown", \.deadlines.shutdown, .milliseconds(100) ... .seconds(3600),
             "From SIGTERM until the process ends, whatever is still open."),

@@ -8,7 +8,11 @@ enum Metrics {
     static func response(_ state: NodeState, node: NodeIdentity, _ configuration: Configuration) -> HTTPResponse {
         HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
-            body: Array(text(state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.url != nil, budget: configuration.limits.connections).utf8))
+            body: Array(
+                text(
+                    state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.url != nil,
+                    budget: configuration.limits.connections
+                ).utf8))
     }
 
     static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, budget: Int) -> String {

@@ -26,7 +26,8 @@ extension GatewayLoop: ServerHandler {
             sessions.append(Session(generation: 0, serial: 0, since: 0, at: net.now))
             kinds.append(.none)
         }
-        var session = Session(generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
+        var session = Session(
+            generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
         session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
         session.defaultChannel = defaultChannel
         switch credential {
@@ -106,7 +107,7 @@ extension GatewayLoop: ServerHandler {
     /// Handles what was kept, in order, until one of those must be held itself.
     private func replay(_ id: ConnectionID) {
         guard let waiting = early.removeValue(forKey: id.index) else { return }
-        for message in waiting {
+        for message in waiting.messages {
             guard isCurrent(id) else { return }
             message.withUnsafeBytes { self.message($0, .text, on: id) }
         }
@@ -154,14 +155,12 @@ extension GatewayLoop: ServerHandler {
 
     /// What comes before the welcome waits for it, in order; more than one message's limit of it is too much.
     func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
-        let waiting = early[id.index, default: []]
-        let held = waiting.reduce(0) { $0 + $1.count + 32 }
-        guard held + bytes.count <= configuration.limits.messageBytes * 2 else {
+        // Each costs its bytes and what an array takes.
+        guard early[id.index, default: EarlyMessages()].add(bytes, limit: configuration.limits.messageBytes * 2) else {
             early[id.index] = nil
             net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
             return
         }
-        early[id.index, default: []].append([UInt8](bytes))
     }
 
     func isCurrent(_ id: ConnectionID) -> Bool {
@@ -225,6 +224,7 @@ extension GatewayLoop: ServerHandler {
 
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
+        net.change(Node.limits(configuration, over: net.limits))
         tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
     }

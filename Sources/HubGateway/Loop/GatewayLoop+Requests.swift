@@ -113,7 +113,10 @@ extension GatewayLoop {
         }
         scratch.removeAll()
         let isReadable = JSONText.unescape(request.token.bytes(in: bytes), into: &scratch)
-        let verdict = isReadable ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds()) : .failure(WireError(.tokenInvalid, "the token isn't valid"))
+        let verdict =
+            isReadable
+            ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds())
+            : .failure(WireError(.tokenInvalid, "the token isn't valid"))
         switch verdict {
         case .failure(let error):
             numbers.authenticationFailures += 1
@@ -128,7 +131,9 @@ extension GatewayLoop {
                     let raw = request.device.bytes(in: bytes)
                     guard let device = JSONText.name(raw, hasEscapes: request.escapes, limit: configuration.limits.deviceBytes) else {
                         let limit = configuration.limits.deviceBytes
-                        refuse(WireError(.badName, "device must be 1 to \(limit) bytes without control characters"), request.id, in: bytes, on: id)
+                        refuse(
+                            WireError(.badName, "device must be 1 to \(limit) bytes without control characters"), request.id, in: bytes,
+                            on: id)
                         closeUnauthenticated(id, .badName)
                         return
                     }

@@ -59,7 +59,8 @@ extension GatewayLoop {
             default: break
             }
             guard let name else {
-                throw WireError(.badName, "channels[\(wanted.count)] must be {\"channel\": …} with 1 to 255 bytes without control characters")
+                throw WireError(
+                    .badName, "channels[\(wanted.count)] must be {\"channel\": …} with 1 to 255 bytes without control characters")
             }
             wanted.append((name, place, nil))
         }

@@ -68,13 +68,16 @@ package enum HubdProgram {
         _ node: Node, from running: Configuration, _ reload: () throws(ConfigurationError) -> LoadedConfiguration, _ log: Log
     ) -> Configuration {
         do throws(ConfigurationError) {
-            let difference = ConfigurationDiff(from: running, to: try reload().configuration)
+            let loaded = try reload()
+            for warning in loaded.warnings { log.warning("configuration.warning", ["message": warning]) }
+            let difference = ConfigurationDiff(from: running, to: loaded.configuration)
             log.info(
                 "configuration.reloaded",
                 [
                     "changed": difference.live.map(\.description).joined(separator: "; "),
                     "needsRestart": difference.needsRestart.map(\.description).joined(separator: "; "),
                 ])
+            log.level = difference.merged.logLevel
             node.reconfigure(difference.merged)
             return difference.merged
         } catch {

@@ -21,6 +21,10 @@ enum BackplaneMessage: Sendable {
     case readPresence([Name], tag: RequestTag)
     case inspect(Name, tag: RequestTag)
     case nodes(tag: RequestTag)
+
+    case reconfigured(Configuration)
+    /// Say goodbye to the others; nothing is served after it.
+    case stop
 }
 
 /// What the backplane tells a loop. `tag` is the low half of the request's tag: the loop's own number for what waits.

@@ -15,6 +15,7 @@ package final class Node {
     private let wakers: [LoopWaker]
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
+    private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What it listens on, with the ports that the kernel chose.
     package let addresses: [SocketAddress]
     package let name: String
@@ -45,10 +46,13 @@ package final class Node {
             let hostsBackplane = !usesRedis && number == 0
             nets.append(
                 try NetLoop(
-                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits)))
+                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits))
+            )
         }
-        let backplaneNet = usesRedis
-            ? try NetLoop(NetLoop.Options(name: "hub-backplane", core: configuration.pin, tick: .milliseconds(50), limits: limits)) : nets[0]
+        let backplaneNet =
+            usesRedis
+            ? try NetLoop(NetLoop.Options(name: "hub-backplane", core: configuration.pin, tick: .milliseconds(50), limits: limits))
+            : nets[0]
         let wakers = nets.map(LoopWaker.init)
         let backplaneWaker = LoopWaker(backplaneNet)
         let backplaneMailbox = Mailbox<BackplaneMessage>()
@@ -83,7 +87,6 @@ package final class Node {
                     net.handler = handler
                     backplane.start(at: start)
                     net.run()
-                    backplane.stop(at: Node.monotonicNow())
                     withExtendedLifetime((handler, backend)) {}
                 })
         }
@@ -110,13 +113,13 @@ package final class Node {
                     gateway.net.server = gateway
                     for listener in listeners { gateway.net.serve(listener.take()) }
                     gateway.net.run()
-                    gateway.backplane?.stop(at: Node.monotonicNow())
                     withExtendedLifetime(gateway) {}
                 })
         }
         self.threads = threads
         self.wakers = wakers
         self.backplaneWaker = backplaneWaker
+        self.backplaneMailbox = backplaneMailbox
     }
 
     /// Applies what can change live. `changed` names it, for the log.
@@ -125,6 +128,8 @@ package final class Node {
             mailbox.post(.reconfigured(configuration))
             waker.wake()
         }
+        backplaneMailbox.post(.reconfigured(configuration))
+        backplaneWaker.wake()
     }
 
     /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is
@@ -145,6 +150,10 @@ package final class Node {
             if let settledAt, Node.monotonicNow().since(settledAt) > .milliseconds(500) { break }
             for waker in wakers { waker.wake() }
         }
+        // The goodbye is written in the backplane's turn; another one later it has left.
+        backplaneMailbox.post(.stop)
+        backplaneWaker.wake()
+        _ = impatient()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }
@@ -168,13 +177,13 @@ package final class Node {
         return all
     }
 
-    private static func limits(_ configuration: Configuration) -> NetLimits {
-        var limits = NetLimits()
+    static func limits(_ configuration: Configuration, over base: NetLimits = NetLimits()) -> NetLimits {
+        var limits = base
         limits.headBytes = configuration.limits.headBytes
         limits.bodyBytes = configuration.limits.bodyBytes
         limits.messageBytes = configuration.limits.messageBytes
         limits.outboundBytes = configuration.limits.outboundBytes
-        limits.connections = ConnectionBudget(limit: configuration.limits.connections)
+        limits.connections.limit = configuration.limits.connections
         limits.headDeadline = configuration.deadlines.head
         limits.closeDeadline = configuration.deadlines.close
         limits.ping = configuration.ping

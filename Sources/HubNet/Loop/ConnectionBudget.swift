@@ -2,10 +2,16 @@ import Synchronization
 
 /// How many connections the node may hold: one count, shared by its loops. Taken at accept, given back at the end.
 package final class ConnectionBudget: Sendable {
-    package let limit: Int
+    private let most: Atomic<Int>
     private let taken = Atomic<Int>(0)
 
-    package init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { most = Atomic(limit) }
+
+    /// May change while connections are held: those above a lower limit stay.
+    package var limit: Int {
+        get { most.load(ordering: .relaxed) }
+        set { most.store(newValue, ordering: .relaxed) }
+    }
 
     package func take() -> Bool {
         if taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }

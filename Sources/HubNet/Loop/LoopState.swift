@@ -25,8 +25,8 @@ struct LoopState: ~Copyable {
     var counters = NetCounters()
     /// Of the end that is being told.
     var closeReason = ""
-    let limits: NetLimits
-    let frameLimits: FrameLimits
+    var limits: NetLimits
+    var frameLimits: FrameLimits
     var table = ConnectionTable()
     /// One deadline a connection, by its index; the phase says what it means.
     var deadlines: TimerWheel

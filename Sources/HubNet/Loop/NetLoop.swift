@@ -30,7 +30,7 @@ package final class NetLoop {
         }
     }
 
-    let options: Options
+    private(set) var options: Options
     let epoll: Int32
     /// What other threads may hold on to, to wake or stop this loop.
     package let signal: LoopSignal
@@ -64,6 +64,15 @@ package final class NetLoop {
         state.deallocate()
         System.close(epoll)
     }
+
+    /// Other limits from now on: for messages and requests that begin, deadlines that are set. What is under way keeps what it began with.
+    package func change(_ limits: NetLimits) {
+        options.limits = limits
+        state.pointee.limits = limits
+        state.pointee.frameLimits = FrameLimits(limits)
+    }
+
+    package var limits: NetLimits { options.limits }
 
     /// The clock as read at the start of this turn.
     package var now: Instant { state.pointee.now }

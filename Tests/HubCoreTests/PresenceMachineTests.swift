@@ -1,0 +1,411 @@
+import HubBase
+import HubCore
+import HubWire
+import Testing
+
+/// A machine under test, with the time, and its actions sorted by kind.
+private final class Bench {
+    var machine: PresenceMachine
+    var now = Instant(nanoseconds: 1_000_000_000)
+    let timers: PresenceTimers
+
+    init(_ timers: PresenceTimers = PresenceTimers(), isUp: Bool = true) {
+        self.timers = timers
+        machine = PresenceMachine(timers: timers, node: "nodenodenode", tagSpace: 5, chance: Chance(seed: 3), at: now)
+        if isUp { machine.storeHealth(.up, at: now) }
+    }
+
+    func connect(_ connection: Name, _ user: Name = "alice") {
+        machine.connected(connection: connection, user: user, device: "phone", since: 17, at: now)
+    }
+
+    func request(_ status: Payload.Status, _ connection: Name, tag: UInt64 = 1) {
+        machine.requested(connection: connection, status: status, tag: RequestTag(high: 1, low: tag), at: now)
+    }
+
+    func actions() -> [PresenceAction] { machine.takeActions(at: now) }
+
+    /// The operations that leave now, and the calls they are in.
+    func applies() -> [(operations: [PresenceOperation], tag: RequestTag)] {
+        actions().compactMap { if case .apply(let operations, _, let tag) = $0 { (operations, tag) } else { nil } }
+    }
+
+    /// Lets everything that waits reach the store and be taken.
+    @discardableResult
+    func settle(version: UInt64 = 100) -> [PresenceAction] {
+        var all: [PresenceAction] = []
+        while true {
+            let actions = actions()
+            if actions.isEmpty { return all }
+            all += actions
+            for action in actions {
+                if case .apply(let operations, _, let tag) = action {
+                    machine.applied(.success(operations.map { _ in version }), tag: tag, at: now)
+                }
+            }
+        }
+    }
+
+    /// Ticks through `span`; all that came out, answered by `answer`.
+    @discardableResult
+    func pass(_ span: Span, step: Span = .milliseconds(50), _ answer: (PresenceAction) -> Void = { _ in }) -> [PresenceAction] {
+        var all: [PresenceAction] = []
+        let end = now + span
+        while now < end {
+            now = now + step
+            machine.tick(at: now)
+            let actions = actions()
+            all += actions
+            for action in actions { answer(action) }
+        }
+        return all
+    }
+}
+
+private func kinds(_ applies: [(operations: [PresenceOperation], tag: RequestTag)]) -> [PresenceOperation.Kind] {
+    applies.flatMap { $0.operations.map(\.kind) }
+}
+
+private let refused = WireError(.unavailable, "refused", retryAfter: 2_000)
+
+@Suite("Presence machine: a node's own connections")
+struct PresenceMachineTests {
+    @Test("a connection goes to the store at once, with all that its record needs")
+    func connects() {
+        let bench = Bench()
+        bench.connect("nodenodenode-1")
+        let applies = bench.applies()
+        #expect(
+            applies.map(\.operations) == [
+                [
+                    PresenceOperation(
+                        kind: .up(.online), user: "alice", connection: "nodenodenode-1", node: "nodenodenode", device: "phone", since: 17,
+                        versionFloor: 0)
+                ]
+            ])
+        let count = bench.machine.connectionCount
+        #expect(count == 1)
+    }
+
+    @Test("changes of one connection are sent at most every 2 s, the last state only")
+    func coalesces() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        for tag in 1...10 { bench.request(tag % 2 == 0 ? .invisible : .away, "c-1", tag: UInt64(tag)) }
+        bench.request(.invisible, "c-1", tag: 11)
+        #expect(bench.applies().isEmpty)
+        let soon = bench.pass(.milliseconds(1_900))
+        #expect(!soon.contains { if case .apply = $0 { true } else { false } })
+        var sent: [PresenceOperation.Kind] = []
+        let later =
+            bench.pass(.milliseconds(4_000)) { action in
+                guard case .apply(let operations, _, let tag) = action else { return }
+                sent += operations.map(\.kind)
+                bench.machine.applied(.success([200]), tag: tag, at: bench.now)
+            } + bench.actions()
+        #expect(sent == [.up(.invisible)])
+        let acks = later.compactMap { action -> UInt64? in
+            if case .presenceAck(let tag, .success(200)) = action { tag.low } else { nil }
+        }
+        #expect(acks == Array(1...11), "each request is answered once")
+    }
+
+    @Test("a state that comes back to the stored one before its turn is no operation, and is answered")
+    func comesBack() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle(version: 42)
+        bench.request(.away, "c-1", tag: 1)
+        bench.request(.online, "c-1", tag: 2)
+        let actions = bench.settle()
+        #expect(
+            actions == [
+                .presenceAck(tag: RequestTag(high: 1, low: 1), .success(42)), .presenceAck(tag: RequestTag(high: 1, low: 2), .success(42)),
+            ])
+    }
+
+    @Test("what the store refuses is sent again every 2 s, as it is by then, until it is taken; nothing old is replayed")
+    func retries() {
+        let bench = Bench()
+        bench.connect("c-1")
+        var sent: [PresenceOperation.Kind] = []
+        var isFull = true
+        let answer = { (action: PresenceAction) in
+            guard case .apply(let operations, _, let tag) = action else { return }
+            sent += operations.map(\.kind)
+            bench.machine.applied(isFull ? .failure(refused) : .success([7]), tag: tag, at: bench.now)
+        }
+        bench.pass(.milliseconds(3_900), answer)
+        #expect(sent == [.up(.online), .up(.online)])
+        bench.request(.away, "c-1")
+        isFull = false
+        bench.pass(.seconds(10), answer)
+        #expect(sent == [.up(.online), .up(.online), .up(.away)])
+    }
+
+    @Test("a clean close leaves without grace, any other with it; neither waits for the pace")
+    func closes() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.connect("c-2")
+        bench.settle()
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        bench.machine.closed(connection: "c-2", clean: false, at: bench.now)
+        #expect(kinds(bench.applies()) == [.down(grace: .zero), .down(grace: .seconds(10))])
+        let count = bench.machine.connectionCount
+        #expect(count == 0)
+    }
+
+    @Test("a clean close while the store is away has grace: the user may be back elsewhere")
+    func closesFrozen() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.connect("c-2")
+        bench.settle()
+        bench.machine.closed(connection: "c-2", clean: true, at: bench.now)
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        #expect(bench.actions().isEmpty)
+        bench.machine.storeHealth(.up, at: bench.now)
+        #expect(kinds(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
+    }
+
+    @Test("a connection that came and went while the store was away leaves no trace")
+    func neverSeen() {
+        let bench = Bench(isUp: false)
+        for number in 0..<1_000 {
+            let connection = Name(trusted: [UInt8]("c-\(number)".utf8))
+            bench.connect(connection)
+            bench.machine.closed(connection: connection, clean: false, at: bench.now)
+        }
+        bench.machine.storeHealth(.up, at: bench.now)
+        #expect(bench.applies().isEmpty)
+    }
+
+    @Test("a close while the connection's first operation is under way follows it")
+    func closesInFlight() {
+        let bench = Bench()
+        bench.connect("c-1")
+        let first = bench.applies()
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        #expect(bench.applies().isEmpty, "one call in flight for a partition")
+        bench.machine.applied(.success([5]), tag: first[0].tag, at: bench.now)
+        let second = bench.applies()
+        #expect(kinds(second) == [.down(grace: .zero)])
+        #expect(second.first?.operations.first?.versionFloor == 5)
+        bench.machine.applied(.success([6]), tag: second[0].tag, at: bench.now)
+        bench.pass(.seconds(40)) { #expect({ if case .refresh = $0 { true } else { false } }($0) == false) }
+    }
+
+    @Test("at most 50 operations in a call, one call of a partition in flight, the rest in order after it")
+    func batches() {
+        let bench = Bench()
+        for number in 0..<120 { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8))) }
+        var sizes: [Int] = []
+        var connections: [Name] = []
+        while let apply = bench.applies().first {
+            sizes.append(apply.operations.count)
+            connections += apply.operations.map(\.connection)
+            bench.machine.applied(.success(apply.operations.map { _ in 9 }), tag: apply.tag, at: bench.now)
+        }
+        #expect(sizes == [50, 50, 20])
+        #expect(connections.map(\.description) == (0..<120).map { "c-\($0)" })
+    }
+
+    @Test("away by itself after awayAfter, back by activity; not where the client asked for away")
+    func idle() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.connect("c-2", "bob")
+        bench.settle()
+        bench.request(.away, "c-2")
+        var sent: [String] = []
+        let answer = { (action: PresenceAction) in
+            guard case .apply(let operations, _, let tag) = action else { return }
+            sent += operations.map { "\($0.connection) \($0.kind)" }
+            bench.machine.applied(.success(operations.map { _ in 9 }), tag: tag, at: bench.now)
+        }
+        bench.pass(.seconds(299), answer)
+        #expect(sent == ["c-2 up(HubCore.ConnectionState.away)"])
+        bench.pass(.seconds(10), answer)
+        #expect(sent.count == 2 && sent.last == "c-1 up(HubCore.ConnectionState.away)")
+        bench.machine.activity(connection: "c-1", at: bench.now)
+        bench.machine.activity(connection: "c-2", at: bench.now)
+        bench.pass(.seconds(3), answer)
+        #expect(sent.count == 3 && sent.last == "c-1 up(HubCore.ConnectionState.online)")
+        bench.request(.online, "c-2", tag: 2)
+        bench.pass(.seconds(3), answer)
+        #expect(sent.count == 4 && sent.last == "c-2 up(HubCore.ConnectionState.online)")
+    }
+
+    @Test("while the store is away a status is refused and not kept, and who waits is told")
+    func frozen() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        bench.request(.away, "c-1", tag: 1)
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.request(.invisible, "c-1", tag: 2)
+        let codes = bench.actions().map { action -> ErrorCode? in
+            if case .presenceAck(_, .failure(let error)) = action { error.code } else { nil }
+        }
+        #expect(codes == [.unavailable, .unavailable])
+        let isStale = bench.machine.isStale
+        #expect(isStale)
+        bench.machine.storeHealth(.up, at: bench.now)
+        let sent = bench.pass(.seconds(3)).compactMap { if case .apply(let operations, _, _) = $0 { operations } else { nil } }
+        // What was asked for while the store was there holds; what was refused doesn't.
+        #expect(sent.flatMap { $0 }.map(\.kind) == [.up(.away)])
+    }
+
+    @Test("more than 16 waiting status requests of a connection are refused as rateLimited")
+    func waitersLimit() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        for tag in 1...17 { bench.request(tag % 2 == 0 ? .away : .invisible, "c-1", tag: UInt64(tag)) }
+        let refusals = bench.actions().compactMap { action -> ErrorCode? in
+            if case .presenceAck(RequestTag(high: 1, low: 17), .failure(let error)) = action { error.code } else { nil }
+        }
+        #expect(refusals == [.rateLimited])
+    }
+
+    @Test("a store that never answers is taken to have refused after 20 s; its late answer isn't heard")
+    func noAnswer() {
+        let bench = Bench()
+        bench.connect("c-1")
+        let first = bench.applies()
+        bench.request(.away, "c-1")
+        let sent = bench.pass(.seconds(21)).compactMap {
+            if case .apply(let operations, _, let tag) = $0 { (operations, tag) } else { nil }
+        }
+        #expect(sent.map(\.0).flatMap { $0 }.map(\.kind) == [.up(.away)])
+        bench.machine.applied(.failure(refused), tag: first[0].tag, at: bench.now)
+        bench.machine.applied(.success([8]), tag: sent[0].1, at: bench.now)
+        #expect(bench.actions().contains(.presenceAck(tag: RequestTag(high: 1, low: 1), .success(8))))
+    }
+
+    @Test("the two tables cost at most 128 bytes for each connection of a user of its own")
+    func size() { #expect(PresenceMachine.bytesPerConnection <= 128) }
+}
+
+@Suite("Presence machine: leases, sweeps, nodes")
+struct PresenceMachineLeaseTests {
+    @Test("every open connection is refreshed once a heartbeat, spread over the period, 250 at most in a call")
+    func heartbeats() {
+        let bench = Bench()
+        let users = (0..<1_000).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
+        for (number, user) in users.enumerated() { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), user) }
+        for number in 0..<600 { bench.connect(Name(trusted: [UInt8]("many-\(number)".utf8)), "one user") }
+        bench.settle()
+        // Over the refresh after the start, and what brings the partitions to their places.
+        bench.pass(.seconds(36)) { if case .refresh(_, _, let tag) = $0 { bench.machine.refreshed(.success([]), tag: tag, at: bench.now) } }
+        var counts: [Name: Int] = [:]
+        var times: [Instant] = []
+        bench.pass(.seconds(300)) { action in
+            guard case .refresh(let leases, _, let tag) = action else { return }
+            #expect(leases.count <= 250)
+            times.append(bench.now)
+            for lease in leases { counts[lease.connection, default: 0] += 1 }
+            bench.machine.refreshed(.success([]), tag: tag, at: bench.now)
+        }
+        #expect(counts.count == 1_600)
+        #expect(counts.values.allSatisfy { $0 >= 9 && $0 <= 11 }, "30 s ± 10 % in 300 s")
+        let perSecond = Dictionary(grouping: times) { $0.nanoseconds / 1_000_000_000 }.mapValues(\.count)
+        #expect(perSecond.values.max()! < 30, "256 partitions over 30 s are some 9 a second")
+    }
+
+    @Test("after the store came back all leases are refreshed within 5 s")
+    func refreshesAtOnce() {
+        let bench = Bench()
+        for number in 0..<500 {
+            bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), Name(trusted: [UInt8]("user-\(number)".utf8)))
+        }
+        bench.settle()
+        bench.pass(.seconds(60))
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        let frozen = bench.pass(.seconds(40))
+        #expect(frozen.isEmpty)
+        bench.machine.storeHealth(.up, at: bench.now)
+        var refreshed: Set<Name> = []
+        bench.pass(.milliseconds(5_100)) { if case .refresh(let leases, _, _) = $0 { refreshed.formUnion(leases.map(\.connection)) } }
+        #expect(refreshed.count == 500)
+    }
+
+    @Test("a missing lease is restored only when its peer has proved that it lives")
+    func restores() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        var probes: [Name] = []
+        var restores: [PresenceOperation.Kind] = []
+        let answer = { (action: PresenceAction) in
+            switch action {
+            case .refresh(_, _, let tag): bench.machine.refreshed(.success([0]), tag: tag, at: bench.now)
+            case .probe(let connection): probes.append(connection)
+            case .apply(let operations, _, let tag):
+                restores += operations.map(\.kind)
+                bench.machine.applied(.success([9]), tag: tag, at: bench.now)
+            default: break
+            }
+        }
+        bench.pass(.seconds(70), answer)
+        #expect(!probes.isEmpty && probes.allSatisfy { $0 == "c-1" })
+        #expect(restores.isEmpty)
+        bench.machine.proved(connection: "c-1", at: bench.now)
+        bench.machine.proved(connection: "c-1", at: bench.now)
+        bench.pass(.seconds(1), answer)
+        #expect(restores == [.restore(.online)])
+    }
+
+    @Test("a lost lease whose state changed meanwhile is written as a change, not restored in silence")
+    func restoresChanged() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        bench.pass(.seconds(6)) { if case .refresh(_, _, let tag) = $0 { bench.machine.refreshed(.success([0]), tag: tag, at: bench.now) } }
+        bench.request(.away, "c-1")
+        bench.machine.proved(connection: "c-1", at: bench.now)
+        #expect(kinds(bench.applies()) == [.up(.away)])
+    }
+
+    @Test("alone, each partition is swept about once a second; with 10 nodes about every 5 s; one call at a time")
+    func sweeps() {
+        let bench = Bench()
+        var nodes = 1
+        func count(_ seconds: UInt64) -> Int {
+            var sweeps = 0
+            bench.pass(.seconds(seconds), step: .milliseconds(20)) { action in
+                switch action {
+                case .sweep(let partition, let tag):
+                    sweeps += 1
+                    bench.machine.swept(.success(0), partition: partition, tag: tag, at: bench.now)
+                case .announce(_, let tag):
+                    let entries = (0..<nodes).map { NodeEntry(incarnation: "n", name: "n", left: UInt64($0), connections: 0) }
+                    bench.machine.nodes(.success(entries), tag: tag, at: bench.now)
+                default: break
+                }
+            }
+            return sweeps
+        }
+        _ = count(3)
+        let alone = count(30)
+        #expect(alone > 256 * 30 * 8 / 10 && alone < 256 * 30 * 12 / 10)
+        nodes = 10
+        _ = count(20)
+        let many = count(50)
+        #expect(many > 256 * 10 * 8 / 10 && many < 256 * 10 * 12 / 10)
+        let nodeCount = bench.machine.nodes.count
+        #expect(nodeCount == 10)
+    }
+
+    @Test("announces itself every 10 s with its connections")
+    func announces() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        let counts = bench.pass(.seconds(35)).compactMap { if case .announce(let count, _) = $0 { count } else { nil } }
+        #expect(counts == [1, 1, 1, 1])
+    }
+}

@@ -1,0 +1,354 @@
+import HubBase
+import HubContracts
+import HubCore
+import HubWire
+import Testing
+
+/// Two nodes' presence machines on one memory store, with clients whose truth is known: random connects, closes, statuses and faults from
+/// a seed, and what must hold whatever happens (redis-design §11, 1 to 3).
+final class PresenceWorld: PresenceStoreDelegate {
+    struct Client {
+        var user: Name
+        var node: Int
+        var asked = Payload.Status.online
+        /// Sends something every second.
+        var isBusy: Bool
+        /// Since when its state, as others should see it, is the same.
+        var steadySince: Instant
+        var lastActive: Instant
+    }
+
+    final class Node {
+        var machine: PresenceMachine
+        let incarnation: Name
+        var isCut = false
+        var isPaused = false
+        /// What came while it was paused.
+        var inbox: [(inout PresenceMachine, Instant) -> Void] = []
+        /// Since when nothing went wrong with it.
+        var healthySince: Instant
+        /// What its watchers were told last.
+        var seen: [Name: PresenceChange] = [:]
+        /// Connections to be proved.
+        var probed: [Name] = []
+
+        init(_ machine: consuming PresenceMachine, incarnation: Name, at now: Instant) {
+            self.machine = machine
+            self.incarnation = incarnation
+            healthySince = now
+        }
+
+        func hear(at now: Instant, _ body: @escaping (inout PresenceMachine, Instant) -> Void) {
+            if isPaused { inbox.append(body) } else { body(&machine, now) }
+        }
+    }
+
+    let store: MemoryPresenceStore
+    var nodes: [Node] = []
+    var chance: Chance
+    var now = Instant(nanoseconds: 1_000_000_000)
+    var clients: [Name: Client] = [:]
+    let users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
+    let timers: PresenceTimers
+    /// The last event of each user; none after its record was lost.
+    private var lastEvent: [Name: PresenceChange] = [:]
+    private var lastVersion: [Name: UInt64] = [:]
+    private var lastName = 0
+    private var lastIncarnation: UInt64 = 0
+    private var stored: [PresenceChange] = []
+    /// Status requests by tag, and the node that owes the answer.
+    private var waiting: [UInt64: Node] = [:]
+    private var lastTag: UInt64 = 0
+    private var isStoreDown = false
+    private(set) var transitions = 0
+    private(set) var problems: [String] = []
+
+    init(seed: UInt64) {
+        var timers = PresenceStoreContract.timers
+        timers.awayAfter = .seconds(5)
+        self.timers = timers
+        chance = Chance(seed: seed)
+        store = MemoryPresenceStore(
+            timers: timers, node: "storestorest", nodeName: "store", wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        for _ in 0..<2 { nodes.append(makeNode()) }
+        store.delegate = self
+        store.start(at: now)
+        turn(.milliseconds(10))
+        for number in nodes.indices { startWatching(number) }
+    }
+
+    private func makeNode() -> Node {
+        lastIncarnation += 1
+        let incarnation = Name(trusted: [UInt8]("node\(lastIncarnation)".utf8))
+        let machine = PresenceMachine(
+            timers: timers, node: incarnation, tagSpace: lastIncarnation, chance: Chance(seed: chance.next()), at: now)
+        return Node(machine, incarnation: incarnation, at: now)
+    }
+
+    private func startWatching(_ number: Int) {
+        lastTag += 1
+        nodes[number].machine.watch(users, loop: 0, tag: RequestTag(high: 99, low: lastTag), at: now)
+    }
+
+    func problem(_ text: String) { problems.append("at \(now.nanoseconds / 1_000_000) ms: \(text)") }
+
+    // MARK: Time
+
+    func turn(_ span: Span) {
+        now = now + span
+        for connection in sortedClients {
+            guard let client = clients[connection], client.isBusy, now.since(client.lastActive) >= .seconds(1) else { continue }
+            clients[connection]!.lastActive = now
+            nodes[client.node].hear(at: now) { $0.activity(connection: connection, at: $1) }
+        }
+        for number in nodes.indices where !nodes[number].isPaused {
+            for connection in nodes[number].probed where clients[connection] != nil {
+                nodes[number].machine.proved(connection: connection, at: now)
+            }
+            nodes[number].probed = []
+            nodes[number].machine.tick(at: now)
+        }
+        for _ in 0..<3 {
+            for number in nodes.indices where !nodes[number].isPaused { carryOut(number) }
+            store.advance(at: now)
+        }
+    }
+
+    private func carryOut(_ number: Int) {
+        let node = nodes[number]
+        for action in node.machine.takeActions(at: now) {
+            let cut = WireError(.unavailable, "cut")
+            switch action {
+            case .apply(let operations, let partition, let tag):
+                if node.isCut {
+                    node.machine.applied(.failure(cut), tag: tag, at: now)
+                } else {
+                    store.apply(operations, partition: partition, tag: tag, at: now)
+                }
+            case .refresh(let leases, let partition, let tag):
+                if node.isCut {
+                    node.machine.refreshed(.failure(cut), tag: tag, at: now)
+                } else {
+                    store.refresh(leases, partition: partition, tag: tag, at: now)
+                }
+            case .sweep(let partition, let tag):
+                if node.isCut {
+                    node.machine.swept(.failure(cut), partition: partition, tag: tag, at: now)
+                } else {
+                    store.sweep(partition: partition, tag: tag, at: now)
+                }
+            case .read(let users, let tag):
+                if node.isCut {
+                    node.machine.read(.failure(cut), tag: tag, at: now)
+                } else {
+                    store.read(users, tag: tag, at: now)
+                }
+            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
+            case .probe(let connection): node.probed.append(connection)
+            case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }
+            case .changed(let changes): for change in changes { take(change, node, isNews: true) }
+            case .presenceAck(let tag, _):
+                if waiting.removeValue(forKey: tag.low) == nil { problem("an answer that nobody waits for: \(tag)") }
+            }
+        }
+    }
+
+    private func take(_ change: PresenceChange, _ node: Node, isNews: Bool) {
+        let known = node.seen[change.user]
+        if let known, isNews && change.version <= known.version { problem("news that isn't newer: \(change) after \(known)") }
+        if let known, change.version <= known.version { return }
+        // A node that was frozen tells in one go what it had missed: old news, in order.
+        let isCatchingUp = now.since(node.healthySince) < .seconds(1)
+        if change.status == .offline && isNews && !isCatchingUp { judgeOffline(change.user, "a node told its watchers") }
+        node.seen[change.user] = change
+    }
+
+    /// §11.3: no offline for one who always had a connection on a node that was well.
+    private func judgeOffline(_ user: Name, _ what: String) {
+        let settled = Span.seconds(5)
+        for (connection, client) in clients where client.user == user && client.asked != .invisible {
+            let node = nodes[client.node]
+            if now.since(client.steadySince) > settled && !node.isCut && !node.isPaused && now.since(node.healthySince) > settled {
+                problem("\(what) that \(user) is offline, with \(connection) open")
+            }
+        }
+    }
+
+    // MARK: What clients and fate do
+
+    func connect() {
+        lastName += 1
+        let node = chance.next() % 2 == 0 ? 0 : 1
+        let user = users[Int(chance.next() % UInt64(users.count))]
+        let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
+        clients[connection] = Client(
+            user: user, node: node, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
+        nodes[node].hear(at: now) { $0.connected(connection: connection, user: user, device: "phone", since: 1, at: $1) }
+    }
+
+    /// In an order that the seed decides, not the dictionary.
+    private var sortedClients: [Name] { clients.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) } }
+
+    func someClient() -> Name? {
+        let names = sortedClients
+        return names.isEmpty ? nil : names[Int(chance.next() % UInt64(names.count))]
+    }
+
+    func close(clean: Bool) {
+        guard let connection = someClient(), let client = clients.removeValue(forKey: connection) else { return }
+        nodes[client.node].hear(at: now) { $0.closed(connection: connection, clean: clean, at: $1) }
+    }
+
+    func setStatus() {
+        guard let connection = someClient(), !nodes[clients[connection]!.node].isPaused else { return }
+        let status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
+        lastTag += 1
+        let node = nodes[clients[connection]!.node]
+        waiting[lastTag] = node
+        // While its node is cut off a request is refused, and nothing changes.
+        if !node.machine.isStale {
+            clients[connection]!.asked = status
+            clients[connection]!.steadySince = now
+            clients[connection]!.lastActive = now
+        }
+        node.machine.requested(connection: connection, status: status, tag: RequestTag(high: 99, low: lastTag), at: now)
+    }
+
+    func cut(_ number: Int) {
+        guard !nodes[number].isCut else { return }
+        nodes[number].isCut = true
+        nodes[number].hear(at: now) { $0.storeHealth(.down("cut"), at: $1) }
+    }
+
+    func heal(_ number: Int) {
+        guard nodes[number].isCut else { return }
+        nodes[number].isCut = false
+        nodes[number].healthySince = now
+        // The store itself may be away too; then it tells when it is back.
+        guard !isStoreDown else { return }
+        nodes[number].hear(at: now) { $0.storeHealth(.up, at: $1) }
+    }
+
+    func pause(_ number: Int) { nodes[number].isPaused = true }
+
+    func resume(_ number: Int) {
+        let node = nodes[number]
+        guard node.isPaused else { return }
+        node.isPaused = false
+        node.healthySince = now
+        for body in node.inbox { body(&node.machine, now) }
+        node.inbox = []
+    }
+
+    /// `kill -9` and a new process: its clients are gone, and nobody says so.
+    func crash(_ number: Int) {
+        let isCut = nodes[number].isCut
+        clients = clients.filter { $0.value.node != number }
+        nodes[number] = makeNode()
+        // Nobody is left who waited there.
+        waiting = waiting.filter { entry in nodes.contains { $0 === entry.value } }
+        nodes[number].isCut = isCut
+        nodes[number].machine.storeHealth(isCut || isStoreDown ? .down("cut") : .up, at: now)
+        startWatching(number)
+    }
+
+    func hurtAll() {
+        for node in nodes { node.healthySince = now }
+    }
+
+    func loseAllData() {
+        store.loseAllData()
+        lastEvent = [:]
+        hurtAll()
+    }
+
+    func forgetRecord() {
+        let user = users[Int(chance.next() % UInt64(users.count))]
+        store.forgetRecord(of: user)
+        lastEvent[user] = nil
+        hurtAll()
+    }
+
+    // MARK: The truth
+
+    func truth(of user: Name) -> PresenceStatus {
+        var status = PresenceStatus.offline
+        for client in clients.values where client.user == user {
+            switch client.asked {
+            case .invisible: break
+            case .away: status = status == .online ? .online : .away
+            case .online: status = client.isBusy || status == .online ? .online : .away
+            }
+        }
+        return status
+    }
+
+    func judgeEnd() {
+        store.read(users, tag: RequestTag(high: 77, low: 1), at: now)
+        store.advance(at: now)
+        if stored.count != users.count { problem("the store didn't answer") }
+        for (user, stored) in zip(users, stored) {
+            let expected = truth(of: user)
+            if stored.status != expected { problem("in the end \(user) is \(stored.status) in the store, in truth \(expected)") }
+            for (number, node) in nodes.enumerated() {
+                let seen = node.seen[user]?.status ?? .offline
+                if seen != expected { problem("in the end \(user) is \(seen) to watchers on node \(number), in truth \(expected)") }
+            }
+        }
+        if !waiting.isEmpty && nodes.allSatisfy({ !$0.isCut }) { problem("\(waiting.count) status requests were never answered") }
+    }
+
+    // MARK: What the store says, to both nodes
+
+    /// Who asked; a node that was cut off meanwhile hears of an error, though the operation took effect.
+    private func answer<Value>(
+        _ result: Result<Value, WireError>, _ tag: RequestTag,
+        _ body: @escaping (inout PresenceMachine, Result<Value, WireError>, Instant) -> Void
+    ) {
+        guard let node = nodes.first(where: { $0.machine.owns(tag) }) else { return }
+        let result = node.isCut ? .failure(WireError(.unavailable, "cut")) : result
+        node.hear(at: now) { body(&$0, result, $1) }
+    }
+
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { answer(result, tag) { $0.refreshed($1, tag: tag, at: $2) } }
+    func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) {
+        answer(result, tag) { $0.swept($1, partition: partition, tag: tag, at: $2) }
+    }
+    func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag) {
+        if tag.high == 77, case .success(let snapshot) = result { stored = snapshot.changes }
+        answer(result, tag) { $0.read($1, tag: tag, at: $2) }
+    }
+    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {}
+    func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) { answer(result, tag) { $0.nodes($1, tag: tag, at: $2) } }
+
+    func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
+        if gap {
+            // What was said in between wasn't heard.
+            for user in users where Partition.of(user) == partition { lastEvent[user] = nil }
+        }
+        for change in changes {
+            transitions += 1
+            if let version = lastVersion[change.user], change.version <= version {
+                problem("the version of \(change) isn't above \(version)")
+            }
+            if let last = lastEvent[change.user], last.status == change.status {
+                problem("\(change) repeats the state of \(last)")
+            }
+            if change.status == .offline { judgeOffline(change.user, "the feed said") }
+            lastVersion[change.user] = change.version
+            lastEvent[change.user] = change
+        }
+        for node in nodes where !node.isCut {
+            node.hear(at: now) { $0.changed(changes, partition: partition, gap: gap, at: $1) }
+        }
+    }
+
+    func storeHealth(_ health: BackendHealth) {
+        isStoreDown = health != .up
+        for node in nodes where !node.isCut {
+            node.hear(at: now) { $0.storeHealth(health, at: $1) }
+            node.healthySince = now
+        }
+    }
+}
