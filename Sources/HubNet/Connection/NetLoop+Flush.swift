@@ -171,7 +171,8 @@ extension NetLoop {
 
     /// Hands bytes to the socket, or to TLS before it.
     @inline(__always)
-    func transmit(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int) -> System.Transfer
+    func transmit(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int)
+        -> System.Transfer
     {
         if connection.pointee.flags.contains(.isSecure) { return transmitSecure(index, connection, base, count) }
         return System.send(connection.pointee.descriptor, base, count)

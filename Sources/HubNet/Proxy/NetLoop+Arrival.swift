@@ -17,7 +17,8 @@ extension NetLoop {
         }
     }
 
-    func workOffPreface(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer) -> Progress {
+    func workOffPreface(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer) -> Progress
+    {
         switch ProxyHeader.parse(UnsafeRawBufferPointer(bytes)) {
         case .needMore(let wanted): return Progress(consumed: 0, wanted: wanted)
         case .refused(let reason):

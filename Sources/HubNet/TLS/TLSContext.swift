@@ -32,7 +32,8 @@ package final class TLSContext: @unchecked Sendable {
             SSL_CTX_set_alpn_select_cb(context.pointer, Self.chooseProtocol, nil)
             // SSL_CTX_set_tlsext_servername_callback is a macro with this cast.
             SSL_CTX_callback_ctrl(
-                context.pointer, SSL_CTRL_SET_TLSEXT_SERVERNAME_CB, unsafeBitCast(Self.chooseCertificate, to: (@convention(c) () -> Void).self))
+                context.pointer, SSL_CTRL_SET_TLSEXT_SERVERNAME_CB,
+                unsafeBitCast(Self.chooseCertificate, to: (@convention(c) () -> Void).self))
         }
     }
 
@@ -98,15 +99,16 @@ package final class TLSContext: @unchecked Sendable {
         return Unmanaged<TLSContext>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    private static let chooseCertificate: @convention(c) (OpaquePointer?, UnsafeMutablePointer<Int32>?, UnsafeMutableRawPointer?) -> Int32 = {
-        ssl, _, _ in
-        guard let ssl, let context = TLSContext.serving(ssl), let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else {
+    private static let chooseCertificate: @convention(c) (OpaquePointer?, UnsafeMutablePointer<Int32>?, UnsafeMutableRawPointer?) -> Int32 =
+        {
+            ssl, _, _ in
+            guard let ssl, let context = TLSContext.serving(ssl), let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else {
+                return SSL_TLSEXT_ERR_OK
+            }
+            let index = context.names.index(of: String(cString: name))
+            if index > 0 { SSL_set_SSL_CTX(ssl, context.contexts[index].pointer) }
             return SSL_TLSEXT_ERR_OK
         }
-        let index = context.names.index(of: String(cString: name))
-        if index > 0 { SSL_set_SSL_CTX(ssl, context.contexts[index].pointer) }
-        return SSL_TLSEXT_ERR_OK
-    }
 
     /// HTTP/1.1 is all that is spoken (RFC 7301 §3.2: no common protocol is fatal). Who offers nothing gets it without saying so.
     private static let chooseProtocol:

@@ -7,7 +7,7 @@ import HubBase
 /// Tickets are the only resumption there is: a node remembers no session, so they cost no memory.
 package final class TicketKeys: Sendable {
     /// How long one key seals. It opens tickets for one period more, and one period before, for nodes whose clocks differ.
-    static let periodSeconds: Int64 = 6 * 3600
+    package static let periodSeconds: Int64 = 6 * 3600
     /// OpenSSL's life of a session must end before the key's.
     static let lifetimeSeconds = 2 * 3600
     package static let secretBytesMin = 32
@@ -28,28 +28,28 @@ package final class TicketKeys: Sendable {
     }
 
     /// One period's keys.
-    struct Key {
+    package struct Key: Equatable {
         /// 16 bytes that tell a ticket's key from others.
-        let name: [UInt8]
+        package let name: [UInt8]
         /// For AES-256-CBC.
-        let cipher: [UInt8]
+        package let cipher: [UInt8]
         /// For HMAC-SHA-256.
-        let mac: [UInt8]
+        package let mac: [UInt8]
     }
 
-    func key(period: Int64) -> Key {
+    package func key(period: Int64) -> Key {
         Key(name: Array(derive("name", period).prefix(16)), cipher: derive("cipher", period), mac: derive("mac", period))
     }
 
     /// The key of a ticket's name, and whether a fresh ticket should replace it; nil when the ticket is too old or another hub's.
-    func key(named name: UnsafeRawBufferPointer, period: Int64) -> (key: Key, isCurrent: Bool)? {
+    package func key(named name: UnsafeRawBufferPointer, period: Int64) -> (key: Key, isCurrent: Bool)? {
         for candidate in [period, period - 1, period + 1] where derive("name", candidate).prefix(16).elementsEqual(name) {
             return (key(period: candidate), candidate == period)
         }
         return nil
     }
 
-    static func period(at seconds: Int64) -> Int64 { seconds / periodSeconds }
+    package static func period(at seconds: Int64) -> Int64 { seconds / periodSeconds }
 
     /// HMAC-SHA-256 of purpose and period.
     private func derive(_ purpose: StaticString, _ period: Int64) -> [UInt8] {
@@ -75,7 +75,7 @@ extension TicketKeys {
     private static let nameBytes = 16
     private static let ivBytes = 16
 
-    /// `ERR`: SSL_CTX_set_tlsext_ticket_key_evp_cb(3). -1: failed; 0: no ticket, go on with a whole handshake; 1: go on; 2: go on, and make a fresh ticket.
+    /// As SSL_CTX_set_tlsext_ticket_key_evp_cb(3) says. -1: failed; 0: no ticket, go on with a whole handshake; 1: go on; 2: go on, and make a fresh ticket.
     static let callback:
         @convention(c) (
             OpaquePointer?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, OpaquePointer?, OpaquePointer?, Int32
@@ -91,7 +91,9 @@ extension TicketKeys {
                 else { return -1 }
                 return 1
             }
-            guard let (key, isCurrent) = keys.key(named: UnsafeRawBufferPointer(start: name, count: nameBytes), period: period) else { return 0 }
+            guard let (key, isCurrent) = keys.key(named: UnsafeRawBufferPointer(start: name, count: nameBytes), period: period) else {
+                return 0
+            }
             guard EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipher, iv) == 1, use(key.mac, in: mac) else { return -1 }
             return isCurrent ? 1 : 2
         }
