@@ -122,7 +122,7 @@ extension GatewayLoop {
             prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
             return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
         } catch {
-            if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
+            if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
         }
     }
