@@ -4,7 +4,11 @@ import HubNet
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
+<<<<<<< HEAD
     static let all: [Setting] = node + tls + redis + access + presence + limits + deadlines + namespaces + diagnostics
+=======
+    static let all: [Setting] = node + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
+>>>>>>> main
 
     private static let node: [Setting] = [
         .list(
@@ -150,6 +154,18 @@ enum SettingTable {
         .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, live: true, "Body of an HTTP request."),
     ]
 
+    private static let deflate: [Setting] = [
+        .integer(
+            "deflate.level", \.deflate.level, 0...9, "How hard messages are compressed for clients that offer permessage-deflate; 0: not at all."),
+        .integer("deflate.windowBits", \.deflate.windowBits, 9...15, live: true, "Largest window of the compression, as a power of two."),
+        .size(
+            "deflate.minimumBytes", \.deflate.minimumBytes, 0...16 * 1024 * 1024, live: true,
+            "Shorter messages aren't compressed; one for a single connection isn't below four times that."),
+        .size(
+            "deflate.contextBudget", \.deflate.contextBudget, 0...1024 * 1024 * 1024 * 1024, live: true,
+            "Memory for connections whose compression goes on from message to message; 0: none does."),
+    ]
+
     private static let deadlines: [Setting] = [
         .duration(
             "deadlines.tls", \.deadlines.tls, .milliseconds(100) ... .seconds(300), live: true,
@@ -206,7 +222,11 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
+<<<<<<< HEAD
         "hooks", "drain", "deflate", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
+=======
+        "tls", "hooks", "proxy", "drain", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
+>>>>>>> main
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

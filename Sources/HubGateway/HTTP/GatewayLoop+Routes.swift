@@ -24,7 +24,7 @@ extension GatewayLoop {
             case "ws": return openSocket(request, on: id)
             case "echo":
                 guard configuration.diagnostics.echo else { break }
-                prepare(id, kind: .echo, credential: .later, device: .empty, defaultChannel: .empty)
+                prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
                 return .upgrade(subprotocol: nil)
             case "presence": return posting(request) { authorized(request, .read) { readPresence(request, on: id) } }
             case "publish": return posting(request) { authorized(request, .publish) { publish(request, on: id) } }
@@ -119,8 +119,10 @@ extension GatewayLoop {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
-            prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
-            return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
+            // None offered, or none that we know: JSON, and no subprotocol is chosen.
+            let format = request.preferredFormat()
+            prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
+            return .upgrade(subprotocol: format?.subprotocol)
         } catch {
             if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
@@ -181,5 +183,14 @@ extension JSONBody {
     mutating func field(_ name: StaticString, _ value: StaticString) {
         key(name)
         string(value)
+    }
+}
+
+extension HTTPRequest {
+    /// The first subprotocol of ours in the client's order.
+    fileprivate borrowing func preferredFormat() -> WireFormat? {
+        preferredSubprotocol(among: WireFormat.allCases.map(\.subprotocol)).flatMap { chosen in
+            WireFormat.allCases.first { $0.subprotocol.utf8Start == chosen.utf8Start }
+        }
     }
 }

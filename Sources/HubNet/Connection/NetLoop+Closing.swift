@@ -168,6 +168,7 @@ extension NetLoop {
         connection.pointee.segmentHead = SegmentPool.none
         connection.pointee.segmentTail = SegmentPool.none
         state.pointee.deadlines.disarm(index)
+        if connection.pointee.form.ownsContexts { giveBackContexts(index) }
         if connection.pointee.flags.contains(.isCounted) {
             connection.pointee.flags.remove(.isCounted)
             options.limits.connections.giveBack()

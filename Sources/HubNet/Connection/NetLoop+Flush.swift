@@ -12,6 +12,7 @@ extension NetLoop {
             let connection = state.pointee.table[index]
             connection.pointee.flags.remove(.isDirty)
             guard connection.pointee.phase != .dead else { continue }
+            connection.pointee.pongs = 0
             if connection.pointee.pongStart != 0 { queuePong(index, connection) }
             if connection.pointee.pendingEnd != 0 { writePending(index, connection) }
             if connection.pointee.phase == .finishing { endOutput(index, connection) }
@@ -33,9 +34,7 @@ extension NetLoop {
     func writePending(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let bytes: UnsafeRawBufferPointer
         if connection.pointee.segmentHead == SegmentPool.none {
-            let start = Int(connection.pointee.pendingStart)
-            let count = Int(connection.pointee.pendingEnd) - start
-            bytes = UnsafeRawBufferPointer(start: state.pointee.arena.base + start, count: count)
+            bytes = state.pointee.bytes(from: connection.pointee.pendingStart, to: connection.pointee.pendingEnd)
         } else {
             bytes = gather(connection)
         }
@@ -76,8 +75,7 @@ extension NetLoop {
     }
 
     private func appendGathered(_ start: UInt32, _ end: UInt32) {
-        let base = state.pointee.arena.base + Int(start)
-        state.pointee.gathered.append(UnsafeRawBufferPointer(start: base, count: Int(end - start)))
+        state.pointee.gathered.append(state.pointee.bytes(from: start, to: end))
     }
 
     // MARK: Backlog
@@ -88,13 +86,13 @@ extension NetLoop {
         // Where the queue may be cut later; what begins with HTTP is kept whole.
         let isFrames = speaksFrames(connection) && !connection.pointee.flags.contains(.carriesHTTP)
         let partOfFrame = isFrames ? FrameWalk.restOfFrame(bytes, from: 0, at: sent) : rest.count
-        if speaksFrames(connection) && Backlog.cost(rest.count) > options.limits.outboundBytes {
+        if speaksFrames(connection) && Backlog.cost(rest.count) > outboundLimit(connection) {
             let kept = min(partOfFrame, rest.count)
             let dropped = FrameWalk.count(UnsafeRawBufferPointer(rebasing: rest[kept...]))
-            if Backlog.cost(kept) <= options.limits.outboundBytes {
+            if Backlog.cost(kept) <= outboundLimit(connection) {
                 Backlog.append(&connection.pointee.backlog, UnsafeRawBufferPointer(rebasing: rest[..<kept]), partOfFrame: kept)
             }
-            cutOff(index, connection, dropped: dropped, isWireWhole: Backlog.cost(kept) <= options.limits.outboundBytes)
+            cutOff(index, connection, dropped: dropped, isWireWhole: Backlog.cost(kept) <= outboundLimit(connection))
             return
         }
         Backlog.append(&connection.pointee.backlog, rest, partOfFrame: partOfFrame)
@@ -108,7 +106,7 @@ extension NetLoop {
 
     private func addToBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer) {
         guard let backlog = connection.pointee.backlog else { return }
-        if speaksFrames(connection) && Backlog.cost(Backlog.count(backlog) + bytes.count) > options.limits.outboundBytes {
+        if speaksFrames(connection) && Backlog.cost(Backlog.count(backlog) + bytes.count) > outboundLimit(connection) {
             // With a response in front the frames' borders aren't known.
             let isWireWhole = !connection.pointee.flags.contains(.carriesHTTP)
             let dropped = (isWireWhole ? Backlog.cut(backlog) : 0) + FrameWalk.count(bytes)
@@ -116,6 +114,11 @@ extension NetLoop {
             return
         }
         Backlog.append(&connection.pointee.backlog, bytes, partOfFrame: 0)
+    }
+
+    /// Who may send larger messages than others is answered with as large ones (diagnostics): one of them may wait on top.
+    private func outboundLimit(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        options.limits.outboundBytes + Int(connection.pointee.messageLimit)
     }
 
     /// A frame queue has a limit. HTTP answers are made one at a time, and bounded by what makes them.

@@ -104,10 +104,7 @@ package final class NetLoop {
         for place in 0..<count {
             if take(events[place]) { isWoken = true }
             deliverEnds()
-            if state.pointee.arena.count > LoopState.arenaSplit {
-                endTurn()
-                state.pointee.now = System.monotonicNow()
-            }
+            splitTurn()
         }
         fireTimers()
         if isWoken, let handler { handler.woken() }
@@ -129,6 +126,13 @@ package final class NetLoop {
         return false
     }
 
+    /// Ends a turn that has become large, between two sockets.
+    func splitTurn() {
+        guard state.pointee.turnBytes > LoopState.arenaSplit else { return }
+        endTurn()
+        state.pointee.now = System.monotonicNow()
+    }
+
     private func endTurn() {
         if let handler { handler.turnEnding() }
         flush()
@@ -139,7 +143,7 @@ package final class NetLoop {
     package func flushEarly() { flush() }
 
     /// Bytes encoded in this turn so far.
-    package var queuedInTurn: Int { state.pointee.arena.count - LoopState.arenaPad }
+    package var queuedInTurn: Int { state.pointee.turnBytes }
 
     private func fireTimers() {
         while let index = state.pointee.deadlines.popDue(state.pointee.now) {
