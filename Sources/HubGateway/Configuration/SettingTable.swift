@@ -4,11 +4,7 @@ import HubNet
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
-<<<<<<< HEAD
-    static let all: [Setting] = node + tls + redis + access + presence + limits + deadlines + namespaces + diagnostics
-=======
-    static let all: [Setting] = node + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
->>>>>>> main
+    static let all: [Setting] = node + tls + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
 
     private static let node: [Setting] = [
         .list(
@@ -222,11 +218,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-<<<<<<< HEAD
-        "hooks", "drain", "deflate", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
-=======
-        "tls", "hooks", "proxy", "drain", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
->>>>>>> main
+        "hooks", "drain", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

@@ -207,14 +207,11 @@ package final class Node {
         limits.messageBytes = configuration.limits.messageBytes
         limits.outboundBytes = configuration.limits.outboundBytes
         limits.connections.limit = configuration.limits.connections
-<<<<<<< HEAD
         limits.tlsDeadline = configuration.deadlines.tls
-=======
         limits.deflate.level = configuration.deflate.level
         limits.deflate.windowBits = configuration.deflate.windowBits
         limits.deflate.minimumBytes = configuration.deflate.minimumBytes
         limits.deflate.contexts.limit = configuration.deflate.contextBudget
->>>>>>> main
         limits.headDeadline = configuration.deadlines.head
         limits.closeDeadline = configuration.deadlines.close
         limits.ping = configuration.ping

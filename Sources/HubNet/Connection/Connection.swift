@@ -70,19 +70,11 @@ struct Connection {
     var descriptor: Int32 = -1
     var generation: UInt32 = 1
     var phase: Phase = .dead
-<<<<<<< HEAD
-    /// With which code the hold's deadline closes; in `closing`, with which one we closed.
-    var code: UInt16 = 0
-    var flags: Flags = []
-=======
     /// How what leaves is compressed.
     var form = WireForm.plain
-    var flags: Flags = []
     /// With which code the hold's deadline closes; in `closing`, with which one we closed.
     var code: UInt16 = 0
-    /// Pings answered in this turn.
-    var pongs: UInt8 = 0
->>>>>>> main
+    var flags: Flags = []
     /// The last range of this turn's arena that is queued here; `pendingEnd` 0: none.
     var pendingStart: UInt32 = 0
     var pendingEnd: UInt32 = 0
@@ -91,6 +83,8 @@ struct Connection {
     var segmentTail: UInt32 = SegmentPool.none
     /// The pong for the latest of this turn's further pings, in the arena; 0: none.
     var pongStart: UInt32 = 0
+    /// Pings answered in this turn.
+    var pongs: UInt8 = 0
     var backlog: UnsafeMutablePointer<Backlog>?
     /// `Instant.nanoseconds` of the last bytes in.
     var lastInbound: UInt64 = 0
