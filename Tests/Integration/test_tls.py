@@ -100,15 +100,19 @@ def test_half_a_close_still_gets_the_answer(secure, one):
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     layer = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with socket.create_connection(("127.0.0.1", secure.secure_port), timeout=10) as link:
+        def push():
+            if outgoing.pending:
+                link.sendall(outgoing.read())
+
         def step(call):
             while True:
                 try:
                     result = call()
                 except ssl.SSLWantReadError:
-                    link.sendall(outgoing.read())
+                    push()
                     incoming.write(link.recv(65536))
                     continue
-                link.sendall(outgoing.read())
+                push()
                 return result
 
         step(layer.do_handshake)
