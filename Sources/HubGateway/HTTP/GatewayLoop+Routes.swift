@@ -132,7 +132,7 @@ extension GatewayLoop {
             prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
             return .upgrade(subprotocol: format?.subprotocol)
         } catch {
-            if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
+            if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
         }
     }

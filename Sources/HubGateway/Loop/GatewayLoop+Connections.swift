@@ -9,6 +9,16 @@ extension GatewayLoop: ServerHandler {
         route(request, on: id)
     }
 
+    func arrivalFailed(_ id: ConnectionID, _ reason: String) {
+        guard log.isEnabled(.debug) else { return }
+        log.limited(.debug, "connection.arrivalFailed", at: net.now, ["client": net.peer(id), "reason": reason])
+    }
+
+    func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
+        numbers.authenticationFailures += 1
+        log.limited(.info, "authentication.failed", at: net.now, ["client": net.peer(id), "code": code.rawValue])
+    }
+
     // MARK: Opening
 
     /// Who wants to come in, found out before the upgrade.

@@ -125,7 +125,7 @@ extension GatewayLoop {
             : .failure(WireError(.tokenInvalid, "the token isn't valid"))
         switch verdict {
         case .failure(let error):
-            numbers.authenticationFailures += 1
+            authenticationFailed(error.code, on: id)
             refuse(error, request.id, in: bytes, on: id)
             if sessions[index].phase == .anonymous { closeUnauthenticated(id, error.code) }
         case .success(let claims):
