@@ -12,6 +12,7 @@ extension NetLoop {
             let connection = state.pointee.table[index]
             connection.pointee.flags.remove(.isDirty)
             guard connection.pointee.phase != .dead else { continue }
+            connection.pointee.pongs = 0
             if connection.pointee.pongStart != 0 { queuePong(index, connection) }
             if connection.pointee.pendingEnd != 0 { writePending(index, connection) }
             if connection.pointee.phase == .finishing { endOutput(index, connection) }
@@ -33,9 +34,7 @@ extension NetLoop {
     func writePending(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let bytes: UnsafeRawBufferPointer
         if connection.pointee.segmentHead == SegmentPool.none {
-            let start = Int(connection.pointee.pendingStart)
-            let count = Int(connection.pointee.pendingEnd) - start
-            bytes = UnsafeRawBufferPointer(start: state.pointee.arena.base + start, count: count)
+            bytes = state.pointee.bytes(from: connection.pointee.pendingStart, to: connection.pointee.pendingEnd)
         } else {
             bytes = gather(connection)
         }
@@ -46,7 +45,7 @@ extension NetLoop {
         }
         guard let base = bytes.baseAddress else { return }
         state.pointee.counters.writes += 1
-        switch System.send(connection.pointee.descriptor, base, bytes.count) {
+        switch transmit(index, connection, base, bytes.count) {
         case .bytes(let sent):
             state.pointee.counters.bytesOut += UInt64(sent)
             if sent == bytes.count {
@@ -76,8 +75,7 @@ extension NetLoop {
     }
 
     private func appendGathered(_ start: UInt32, _ end: UInt32) {
-        let base = state.pointee.arena.base + Int(start)
-        state.pointee.gathered.append(UnsafeRawBufferPointer(start: base, count: Int(end - start)))
+        state.pointee.gathered.append(state.pointee.bytes(from: start, to: end))
     }
 
     // MARK: Backlog
@@ -88,13 +86,13 @@ extension NetLoop {
         // Where the queue may be cut later; what begins with HTTP is kept whole.
         let isFrames = speaksFrames(connection) && !connection.pointee.flags.contains(.carriesHTTP)
         let partOfFrame = isFrames ? FrameWalk.restOfFrame(bytes, from: 0, at: sent) : rest.count
-        if speaksFrames(connection) && Backlog.cost(rest.count) > options.limits.outboundBytes {
+        if speaksFrames(connection) && Backlog.cost(rest.count) > outboundLimit(connection) {
             let kept = min(partOfFrame, rest.count)
             let dropped = FrameWalk.count(UnsafeRawBufferPointer(rebasing: rest[kept...]))
-            if Backlog.cost(kept) <= options.limits.outboundBytes {
+            if Backlog.cost(kept) <= outboundLimit(connection) {
                 Backlog.append(&connection.pointee.backlog, UnsafeRawBufferPointer(rebasing: rest[..<kept]), partOfFrame: kept)
             }
-            cutOff(index, connection, dropped: dropped, isWireWhole: Backlog.cost(kept) <= options.limits.outboundBytes)
+            cutOff(index, connection, dropped: dropped, isWireWhole: Backlog.cost(kept) <= outboundLimit(connection))
             return
         }
         Backlog.append(&connection.pointee.backlog, rest, partOfFrame: partOfFrame)
@@ -108,7 +106,7 @@ extension NetLoop {
 
     private func addToBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer) {
         guard let backlog = connection.pointee.backlog else { return }
-        if speaksFrames(connection) && Backlog.cost(Backlog.count(backlog) + bytes.count) > options.limits.outboundBytes {
+        if speaksFrames(connection) && Backlog.cost(Backlog.count(backlog) + bytes.count) > outboundLimit(connection) {
             // With a response in front the frames' borders aren't known.
             let isWireWhole = !connection.pointee.flags.contains(.carriesHTTP)
             let dropped = (isWireWhole ? Backlog.cut(backlog) : 0) + FrameWalk.count(bytes)
@@ -116,6 +114,11 @@ extension NetLoop {
             return
         }
         Backlog.append(&connection.pointee.backlog, bytes, partOfFrame: 0)
+    }
+
+    /// Who may send larger messages than others is answered with as large ones (diagnostics): one of them may wait on top.
+    private func outboundLimit(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        options.limits.outboundBytes + Int(connection.pointee.messageLimit)
     }
 
     /// A frame queue has a limit. HTTP answers are made one at a time, and bounded by what makes them.
@@ -145,11 +148,12 @@ extension NetLoop {
 
     /// The socket takes bytes again.
     func drainBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.flags.contains(.isSecure), !sendWaiting(index, connection) { return }
         while let backlog = connection.pointee.backlog {
             let waiting = Backlog.waiting(backlog)
             guard let base = waiting.baseAddress else { break }
             state.pointee.counters.writes += 1
-            switch System.send(connection.pointee.descriptor, base, waiting.count) {
+            switch transmit(index, connection, base, waiting.count) {
             case .bytes(let sent):
                 state.pointee.counters.bytesOut += UInt64(sent)
                 Backlog.removeFirst(&connection.pointee.backlog, sent)
@@ -160,11 +164,21 @@ extension NetLoop {
                 return
             }
         }
+        if holdsCiphertext(connection) { return }
         connection.pointee.flags.subtract([.isBlocked, .carriesHTTP])
         updateInterest(index, connection)
         guard connection.pointee.phase != .dead else { return }
         if connection.pointee.flags.contains(.waitsForDrain) { resumeLater(index, connection) }
         if connection.pointee.phase == .finishing { endOutput(index, connection) }
+    }
+
+    /// Hands bytes to the socket, or to TLS before it.
+    @inline(__always)
+    func transmit(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int)
+        -> System.Transfer
+    {
+        if connection.pointee.flags.contains(.isSecure) { return transmitSecure(index, connection, base, count) }
+        return System.send(connection.pointee.descriptor, base, count)
     }
 
     /// Bytes that wait to leave on a connection, without those of this turn.

@@ -35,6 +35,9 @@ struct LoopState: ~Copyable {
     /// This turn's frames, responses and handshakes.
     var arena = ByteBuffer(capacity: 64 * 1024)
     var isEncoding = false
+    /// How many of them `makeFrame` made.
+    var framesMade: UInt32 = 0
+    var compression: Compression
     var segments = SegmentPool()
     var dirty: UnsafeMutablePointer<UInt32>
     var dirtyCount = 0
@@ -42,6 +45,8 @@ struct LoopState: ~Copyable {
     /// Where a connection's several pieces become one.
     var gathered = ByteBuffer(capacity: 16 * 1024)
     let scratch: UnsafeMutableRawPointer
+    /// Made with the first TLS session.
+    var tlsScratch: UnsafeMutablePointer<TLSScratch>?
 
     var ends: [End] = []
     var resumes: [ConnectionID] = []
@@ -53,6 +58,7 @@ struct LoopState: ~Copyable {
         self.now = now
         self.limits = limits
         frameLimits = FrameLimits(limits)
+        compression = Compression(level: limits.deflate.level)
         deadlines = TimerWheel(now: now)
         timers = TimerSlab(now: now)
         dirty = .allocate(capacity: 1024)
@@ -65,6 +71,7 @@ struct LoopState: ~Copyable {
     deinit {
         dirty.deallocate()
         scratch.deallocate()
+        TLSScratch.free(tlsScratch)
     }
 
     @inline(__always)
@@ -83,8 +90,19 @@ struct LoopState: ~Copyable {
         dirtyCapacity *= 2
     }
 
+    /// What is encoded for this turn, in every form.
+    var turnBytes: Int { arena.count - Self.arenaPad + compression.arena.count }
+
+    @inline(__always)
+    func bytes(from start: UInt32, to end: UInt32) -> UnsafeRawBufferPointer {
+        let base = ArenaRange.isDeflated(start) ? compression.arena.base : arena.base
+        return UnsafeRawBufferPointer(start: base + ArenaRange.place(start), count: Int(end - start))
+    }
+
     /// Everything of the turn has left: its frames end.
     mutating func clearArena() {
+        framesMade = 0
+        compression.endTurn()
         segments.removeAll()
         arena.removeAll()
         arena.trim(above: Self.arenaKept)

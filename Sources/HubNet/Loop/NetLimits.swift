@@ -9,9 +9,13 @@ package struct NetLimits: Sendable {
     package var fragments = 1024
     /// Control frames a second that a peer may send, after a burst of twice as many.
     package var controlFramesPerSecond = 100
+    /// What clients that offer permessage-deflate get.
+    package var deflate = DeflateOptions()
     package var outboundBytes = 1024 * 1024
     /// Connections of the whole node, shared by its loops.
     package var connections = ConnectionBudget(limit: 1_000_000)
+    /// From accept until the PROXY header and the TLS handshake are done.
+    package var tlsDeadline: Span = .seconds(10)
     package var headDeadline: Span = .seconds(10)
     /// An idle keep-alive HTTP connection is closed after this.
     package var keepAlive: Span = .seconds(60)

@@ -18,12 +18,15 @@ package final class NetLoop {
         /// The loop takes a turn at least this often, for handlers that need `turnEnding` regularly; nil: only when something happens.
         package var tick: Span?
         package var limits: NetLimits
+        /// Whose PROXY headers and `X-Forwarded-For` are believed; nil: nobody's.
+        package var proxies: TrustedProxies?
 
-        package init(name: String, core: Int? = nil, tick: Span? = nil, limits: NetLimits = NetLimits()) {
+        package init(name: String, core: Int? = nil, tick: Span? = nil, limits: NetLimits = NetLimits(), proxies: TrustedProxies? = nil) {
             self.name = name
             self.core = core
             self.tick = tick
             self.limits = limits
+            self.proxies = proxies
         }
     }
 
@@ -34,6 +37,9 @@ package final class NetLoop {
     let state: UnsafeMutablePointer<LoopState>
     /// Listeners and the spare descriptor: touched when a client comes, not when one speaks.
     let acceptor: Acceptor
+
+    /// For connections that come from now on to listeners with TLS.
+    package var tls: TLSContext?
 
     /// Not retained. Set before `run`.
     package unowned(unsafe) var handler: (any LoopHandler)?
@@ -98,10 +104,7 @@ package final class NetLoop {
         for place in 0..<count {
             if take(events[place]) { isWoken = true }
             deliverEnds()
-            if state.pointee.arena.count > LoopState.arenaSplit {
-                endTurn()
-                state.pointee.now = System.monotonicNow()
-            }
+            splitTurn()
         }
         fireTimers()
         if isWoken, let handler { handler.woken() }
@@ -123,6 +126,13 @@ package final class NetLoop {
         return false
     }
 
+    /// Ends a turn that has become large, between two sockets.
+    func splitTurn() {
+        guard state.pointee.turnBytes > LoopState.arenaSplit else { return }
+        endTurn()
+        state.pointee.now = System.monotonicNow()
+    }
+
     private func endTurn() {
         if let handler { handler.turnEnding() }
         flush()
@@ -133,7 +143,7 @@ package final class NetLoop {
     package func flushEarly() { flush() }
 
     /// Bytes encoded in this turn so far.
-    package var queuedInTurn: Int { state.pointee.arena.count - LoopState.arenaPad }
+    package var queuedInTurn: Int { state.pointee.turnBytes }
 
     private func fireTimers() {
         while let index = state.pointee.deadlines.popDue(state.pointee.now) {

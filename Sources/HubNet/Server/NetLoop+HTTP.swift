@@ -138,6 +138,7 @@ extension NetLoop {
         exchange.pointee.stage = .idle
         exchange.pointee.parser = HTTPHeadParser()
         let request = HTTPRequest(head, in: bytes, body: body)
+        if options.proxies != nil { noteClient(of: request, connection) }
         guard let server else { return answer(index, connection, HTTPResponse(status: 503)) }
         let outcome = server.request(request, on: id)
         guard connection.pointee.generation == id.generation, connection.pointee.phase == .http else { return }
@@ -151,19 +152,21 @@ extension NetLoop {
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
             case .refuse(let response): answer(index, connection, response)
-            case .accept(let key): upgrade(id, connection, key, subprotocol)
+            case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
         }
     }
 
-    private func upgrade(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?)
-    {
+    private func upgrade(
+        _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?,
+        _ deflate: DeflateAgreement?
+    ) {
         let start = state.pointee.arena.count
-        OpeningHandshake.write101(key, subprotocol: subprotocol, into: &state.pointee.arena)
+        OpeningHandshake.write101(key, subprotocol: subprotocol, deflate: deflate, into: &state.pointee.arena)
         queueHTTP(id.index, connection, from: start)
         HTTPExchange.free(&connection.pointee.exchange)
         connection.pointee.phase = .open
-        connection.pointee.decoder = FrameDecoder(role: .server)
+        connection.pointee.decoder = FrameDecoder(role: .server, allowsCompression: deflate != nil)
         connection.pointee.flags.insert(.owesReport)
         if !connection.pointee.flags.contains(.isHeld) { armPing(id.index, connection) }
         if let server { server.opened(id) }
@@ -197,7 +200,7 @@ extension NetLoop {
         }
     }
 
-    private func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
+    func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
         connection.pointee.exchange?.pointee.isHead = false
         var response = refusal.response
         response.closes = true
