@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, envelope, answer, publication, reply
+    case head, chunked, frames, handshake, envelope, packed, payload, answer, publication, reply
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -15,6 +15,8 @@ enum FuzzTarget: String, CaseIterable {
         case .frames: fuzzFrames(bytes)
         case .handshake: fuzzHandshake(bytes)
         case .envelope: fuzzEnvelope(bytes)
+        case .packed: fuzzPacked(bytes)
+        case .payload: fuzzPayload(bytes)
         case .answer: fuzzAnswer(bytes)
         case .publication: fuzzPublication(bytes)
         case .reply: fuzzReply(bytes)
