@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, envelope, packed, payload, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, envelope, packed, payload, answer, publication, reply
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -20,6 +20,7 @@ enum FuzzTarget: String, CaseIterable {
         case .answer: fuzzAnswer(bytes)
         case .publication: fuzzPublication(bytes)
         case .reply: fuzzReply(bytes)
+        case .proxy: fuzzProxy(bytes)
         }
     }
 }

@@ -121,3 +121,27 @@ private func messages(_ bytes: UnsafeRawBufferPointer, _ role: WebSocketRole, st
     }
     return found
 }
+
+/// A PROXY header, whole and byte by byte: the same outcome. Then a request with the bytes as what proxies wrote.
+func fuzzProxy(_ bytes: UnsafeRawBufferPointer) {
+    let outcome = ProxyHeader.parse(bytes)
+    for count in 0...bytes.count {
+        let step = ProxyHeader.parse(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        if case .needMore(let wanted) = step {
+            require(wanted > count && wanted <= ProxyHeader.bytesMax, "a header asks for nothing, or for too much")
+        } else {
+            require(step == outcome, "a header's outcome depends on how its bytes were cut")
+            break
+        }
+    }
+    for (header, name) in [(TrustedProxies.Header.xForwardedFor, "X-Forwarded-For"), (.forwarded, "Forwarded")] {
+        let head = [UInt8]("GET / HTTP/1.1\r\nHost: a\r\n\(name): ".utf8) + bytes + [13, 10, 13, 10]
+        head.withUnsafeBytes { head in
+            var parser = HTTPHeadParser()
+            guard case .head(let parsed) = parser.parse(head, limits: limits) else { return }
+            let request = HTTPRequest(parsed, in: head, body: UnsafeRawBufferPointer(start: nil, count: 0))
+            let proxies = TrustedProxies(ranges: [AddressRange("10.0.0.0/8")].compactMap { $0 }, header: header)
+            _ = ForwardedFor(proxies).client(of: request, from: IPAddress(v4: 0x0A00_0001))
+        }
+    }
+}
