@@ -131,9 +131,10 @@ struct DeflateTests {
         let (client, id) = try fixture.joinDeflating()
         var chance = Chance(seed: 6455)
         // Of 64 characters a byte holds six bits: what's compressed is about three quarters.
-        let messages = [150, 155, 160, 165, 170, 175, 1000, 82_000, 84_000, 86_000, 87_000, 87_500, 88_000, 120_000, 140].map { count in
-            (0..<count).map { _ in UInt8(0x30 + chance.next() % 64) }
-        } + [(0..<200).map { _ in UInt8(0x30 + chance.next() % 4) }]  // two bits a byte: well below 126
+        let messages =
+            [150, 155, 160, 165, 170, 175, 1000, 82_000, 84_000, 86_000, 87_000, 87_500, 88_000, 120_000, 140].map { count in
+                (0..<count).map { _ in UInt8(0x30 + chance.next() % 64) }
+            } + [(0..<200).map { _ in UInt8(0x30 + chance.next() % 4) }]  // two bits a byte: well below 126
         fixture.perform { loop, _ in
             for message in messages { loop.send(loop.makeFrame(.binary) { $0.append(message) }, to: id, as: .publication) }
         }
