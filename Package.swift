@@ -73,7 +73,7 @@ let package = Package(
         tests("HubBaseTests", ["HubBase"]),
         tests("HubWireTests", ["HubWire", "HubBase"]),
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
-        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims", "CZlib"]),
+        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
         tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
@@ -94,3 +94,11 @@ let package = Package(
             exclude: ["peers", "run.sh", "table.py", "envelopes.txt"], swiftSettings: strict),
     ]
 )
+
+// Fuzzing compiles the libraries with coverage, which only makes sense for that: scripts/fuzz sets HUB_FUZZ.
+if Context.environment["HUB_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "hub-fuzz", dependencies: ["HubBase", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Sources",
+            swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])], linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
+}

@@ -158,7 +158,7 @@ struct ConfigurationLoaderTests {
             ),
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),
-            ("{ tls: { certificates: [] } }", "FILE:1: tls isn't supported by this version"),
+            ("{ hooks: { url: \"https://a.example\" } }", "FILE:1: hooks isn't supported by this version"),
             ("{ limits: { sendMemory: '1GB' } }", "FILE:1: limits.sendMemory isn't supported by this version"),
             ("{ redis: { sentinel: {} } }", "FILE:1: redis.sentinel isn't supported by this version"),
             ("{ deflate: { windowBits: 8 } }", "FILE:1: deflate.windowBits must be from 9 to 15, not 8"),

@@ -7,6 +7,9 @@ import HubWire
 /// The HTTP API's routes, and who may ask.
 extension GatewayLoop {
     func route(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        guard request.count(of: "authorization") <= 1 else {
+            return .respond(.error(WireError(.malformed, "more than one Authorization header")))
+        }
         guard let path = request.pathSegments() else {
             return .respond(.error(WireError(.malformed, "the path is wrongly percent-encoded")))
         }
@@ -24,7 +27,7 @@ extension GatewayLoop {
             case "ws": return openSocket(request, on: id)
             case "echo":
                 guard configuration.diagnostics.echo else { break }
-                prepare(id, kind: .echo, credential: .later, device: .empty, defaultChannel: .empty)
+                prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
                 return .upgrade(subprotocol: nil)
             case "presence": return posting(request) { authorized(request, .read) { readPresence(request, on: id) } }
             case "publish": return posting(request) { authorized(request, .publish) { publish(request, on: id) } }
@@ -60,7 +63,12 @@ extension GatewayLoop {
 
     /// API keys guard the API; in development mode (which listens on loopback only) it's open as long as no key is configured.
     private func authorized(_ request: borrowing HTTPRequest, _ scope: Scope, _ body: () -> RequestOutcome) -> RequestOutcome {
-        if configuration.isDevelopment && configuration.apiKeys.isEmpty { return body() }
+        if configuration.isDevelopment && configuration.apiKeys.isEmpty {
+            // Open to this machine's programs, not to what any page in its browser likes to send here (nor through a name that was
+            // pointed at this machine).
+            if let refusal = judgeOrigin(request) ?? judgeHost(request) { return .respond(.error(refusal)) }
+            return body()
+        }
         guard let credential = bearer(request) else {
             return .respond(.error(WireError(.unauthenticated, "send Authorization: Bearer with an API key (api.keys)")))
         }
@@ -119,10 +127,12 @@ extension GatewayLoop {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
-            prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
-            return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
+            // None offered, or none that we know: JSON, and no subprotocol is chosen.
+            let format = request.preferredFormat()
+            prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
+            return .upgrade(subprotocol: format?.subprotocol)
         } catch {
-            if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
+            if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
         }
     }
@@ -162,6 +172,16 @@ extension GatewayLoop {
     }
 }
 
+extension GatewayLoop {
+    private func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
+        guard let raw = request.header("host"), Origin.isLoopback("http://" + String(decoding: raw, as: UTF8.self)) else {
+            return WireError(
+                .forbidden, "development mode answers to localhost, 127.0.0.1 and [::1] only; configure api.keys for other names")
+        }
+        return nil
+    }
+}
+
 /// What a browser says of the page that connects (RFC 6454 §6.1).
 enum Origin {
     static func isLoopback(_ origin: String) -> Bool {
@@ -181,5 +201,14 @@ extension JSONBody {
     mutating func field(_ name: StaticString, _ value: StaticString) {
         key(name)
         string(value)
+    }
+}
+
+extension HTTPRequest {
+    /// The first subprotocol of ours in the client's order.
+    fileprivate borrowing func preferredFormat() -> WireFormat? {
+        preferredSubprotocol(among: WireFormat.allCases.map(\.subprotocol)).flatMap { chosen in
+            WireFormat.allCases.first { $0.subprotocol.utf8Start == chosen.utf8Start }
+        }
     }
 }

@@ -9,6 +9,16 @@ extension GatewayLoop: ServerHandler {
         route(request, on: id)
     }
 
+    func arrivalFailed(_ id: ConnectionID, _ reason: String) {
+        guard log.isEnabled(.debug) else { return }
+        log.limited(.debug, "connection.arrivalFailed", at: net.now, ["client": net.peer(id), "reason": reason])
+    }
+
+    func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
+        numbers.authenticationFailures += 1
+        log.limited(.info, "authentication.failed", at: net.now, ["client": net.peer(id), "code": code.rawValue])
+    }
+
     // MARK: Opening
 
     /// Who wants to come in, found out before the upgrade.
@@ -20,7 +30,9 @@ extension GatewayLoop: ServerHandler {
     }
 
     /// Fills the connection's place; `opened` follows when the handshake was in order.
-    func prepare(_ id: ConnectionID, kind: ConnectionKind, credential: Credential, device: Name, defaultChannel: Name) {
+    func prepare(
+        _ id: ConnectionID, kind: ConnectionKind, format: WireFormat, credential: Credential, device: Name, defaultChannel: Name
+    ) {
         let index = Int(id.index)
         while sessions.count <= index {
             sessions.append(Session(generation: 0, serial: 0, since: 0, at: net.now))
@@ -28,6 +40,7 @@ extension GatewayLoop: ServerHandler {
         }
         var session = Session(
             generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
+        session.format = format
         session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
         session.defaultChannel = defaultChannel
         switch credential {
@@ -95,10 +108,10 @@ extension GatewayLoop: ServerHandler {
             connection: node.connection(session.serial), node: node.name, user: session.user, device: session.device,
             pingMilliseconds: configuration.ping.milliseconds, messageBytesMax: UInt64(configuration.limits.messageBytes),
             channelsMax: UInt64(configuration.limits.channels), channels: channels, tokenExpires: session.tokenExpires)
-        net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.welcome(welcome, into: &$0) }
+        send(to: id, as: .system) { EnvelopeEncoder.welcome(welcome, format: $0, into: &$1) }
         sessions[index].phase = .open
         if case .down(let reason) = health {
-            net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), into: &$0) }
+            send(to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), format: $0, into: &$1) }
         }
         if let requestId = connectRequests.removeValue(forKey: id.index) { acknowledgeConnect(requestId, on: id) }
         replay(id)
@@ -107,9 +120,9 @@ extension GatewayLoop: ServerHandler {
     /// Handles what was kept, in order, until one of those must be held itself.
     private func replay(_ id: ConnectionID) {
         guard let waiting = early.removeValue(forKey: id.index) else { return }
-        for message in waiting {
+        for message in waiting.messages {
             guard isCurrent(id) else { return }
-            message.withUnsafeBytes { self.message($0, .text, on: id) }
+            message.withUnsafeBytes { self.message($0, sessions[Int(id.index)].format.messageKind, on: id) }
         }
     }
 
@@ -141,8 +154,10 @@ extension GatewayLoop: ServerHandler {
         case .echo:
             net.sendMessage(kind, to: id, as: .reply) { $0.append(bytes) }
         case .session:
-            guard kind == .text else {
-                net.close(id, code: CloseCode.unsupportedData.rawValue, reason: "hub.v1.json takes text messages")
+            let format = sessions[Int(id.index)].format
+            guard kind == format.messageKind else {
+                let reason = format == .json ? "hub.v1.json takes text messages" : "hub.v1.msgpack takes binary messages"
+                net.close(id, code: CloseCode.unsupportedData.rawValue, reason: reason)
                 return
             }
             switch sessions[Int(id.index)].phase {
@@ -153,16 +168,22 @@ extension GatewayLoop: ServerHandler {
         }
     }
 
-    /// What comes before the welcome waits for it, in order; more than one message's limit of it is too much.
+    /// What comes before the welcome, or while a subscription is being made, waits, in order and within a bound.
+    ///
+    /// Before the welcome nobody needs to send much. Later the wait is the backend's, not the client's fault: so as much may wait to come
+    /// in as may wait to go out, and beyond that the client comes back rather than being told that it did wrong.
     func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
-        let waiting = early[id.index, default: []]
-        let held = waiting.reduce(0) { $0 + $1.count + 32 }
-        guard held + bytes.count <= configuration.limits.messageBytes * 2 else {
+        let isHeld = sessions[Int(id.index)].phase == .held
+        let limit = isHeld ? configuration.limits.outboundBytes : configuration.limits.messageBytes * 2
+        guard early[id.index, default: EarlyMessages()].add(bytes, limit: limit) else {
             early[id.index] = nil
-            net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
+            if isHeld {
+                net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 too much waits for a subscription")
+            } else {
+                net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
+            }
             return
         }
-        early[id.index, default: []].append([UInt8](bytes))
     }
 
     func isCurrent(_ id: ConnectionID) -> Bool {
@@ -182,16 +203,19 @@ extension GatewayLoop: ServerHandler {
         early[id.index] = nil
         connectRequests[id.index] = nil
         let session = sessions[index]
-        if session.phase != .anonymous && !session.isService && !session.user.isEmpty {
-            let hasLeft = session.phase == .leaving || end == .peer(code: CloseCode.normal.rawValue)
-            outbox.append(.closed(connection: node.connection(session.serial), clean: hasLeft))
-        }
+        if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
         for slot in channels.removeAll(id.index) {
             numbers.subscriptions -= 1
             dropIfEmpty(slot)
         }
         unwatchAll(id.index)
         sessions[index] = Session(generation: 0, serial: 0, since: 0, at: net.now)
+    }
+
+    /// Presence hears of a connection's end once.
+    func tellClosed(_ session: Session, clean: Bool) {
+        guard session.phase != .anonymous, !session.isService, !session.user.isEmpty else { return }
+        outbox.append(.closed(connection: node.connection(session.serial), clean: clean))
     }
 
     // MARK: Tokens
@@ -218,9 +242,12 @@ extension GatewayLoop: ServerHandler {
         case .up: event = .restored
         case .down(let reason): event = .degraded(reason: reason)
         }
-        let frame = net.makeFrame(.text) { EnvelopeEncoder.system(event, into: &$0) }
+        let frames = WireFormat.allCases.map { format in
+            net.makeFrame(format.messageKind) { EnvelopeEncoder.system(event, format: format, into: &$0) }
+        }
         for index in kinds.indices where kinds[index] == .session && sessions[index].isWelcomed {
-            net.send(frame, to: ConnectionID(index: UInt32(index), generation: sessions[index].generation), as: .system)
+            let id = ConnectionID(index: UInt32(index), generation: sessions[index].generation)
+            net.send(frames[Int(sessions[index].format.rawValue)], to: id, as: .system)
         }
     }
 

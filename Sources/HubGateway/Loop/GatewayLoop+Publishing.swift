@@ -16,10 +16,9 @@ extension GatewayLoop {
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
-                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)))
-            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId)
+                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format)
+            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
-            numbers.publications[Int(messageClass.rawValue)] += 1
             outbox.append(.publish(publication, channel: channel, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -28,22 +27,31 @@ extension GatewayLoop {
 
     func published(_ result: Result<PublishResult, WireError>, tag: UInt64) {
         guard let waiting = pending.remove(tag) else { return }
+        if case .success(let published) = result, !published.isDuplicate { countPublication(waiting.kind) }
         switch waiting.kind {
-        case .publish(let channel, let messageId):
+        case .publish(let channel, let messageId, _):
             switch result {
             case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
             case .success(let published):
                 guard waiting.id.isPresent else { return }
                 waiting.id.withBytes { raw in
-                    net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                    send(to: waiting.connection, as: .reply) {
                         EnvelopeEncoder.ackPublish(
                             id: raw, channel: channel, messageId: messageId, position: published.position,
-                            isDuplicate: published.isDuplicate, into: &$0)
+                            isDuplicate: published.isDuplicate, format: $0, into: &$1)
                     }
                 }
             }
-        case .httpPublish(let channel, let messageId):
+        case .httpPublish(let channel, let messageId, _):
             answerPublish(result, channel: channel, messageId: messageId, to: waiting.connection)
+        default: break
+        }
+    }
+
+    /// Repeats and refusals aren't publications.
+    private func countPublication(_ kind: Pending.Kind) {
+        switch kind {
+        case .publish(_, _, let messageClass), .httpPublish(_, _, let messageClass): numbers.publications[Int(messageClass.rawValue)] += 1
         default: break
         }
     }
@@ -54,13 +62,13 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, Payload.isTyping(payload) != nil else {
+            guard request.payload.isPresent, Payload.isTyping(payload, format: request.format) != nil else {
                 throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
             }
             numbers.publications[Int(MessageClass.typing.rawValue)] += 1
             let publication = Publication(
                 messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload))
+                payload: [UInt8](payload), payloadFormat: request.format)
             outbox.append(.broadcast(publication, channel: channel))
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {
@@ -74,15 +82,19 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, let offset = Payload.readOffset(payload) else {
+            guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
-            numbers.publications[Int(MessageClass.read.rawValue)] += 1
+            // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
+            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].position.offset {
+                throw WireError(
+                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].position.offset)")
+            }
             let key = pending.insert(
                 Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
             let publication = Publication(
                 messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload))
+                payload: [UInt8](payload), payloadFormat: request.format)
             outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -94,10 +106,11 @@ extension GatewayLoop {
         switch result {
         case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
         case .success(let offset):
+            numbers.publications[Int(MessageClass.read.rawValue)] += 1
             guard waiting.id.isPresent else { return }
             waiting.id.withBytes { raw in
-                net.sendMessage(.text, to: waiting.connection, as: .reply) {
-                    EnvelopeEncoder.ackRead(id: raw, channel: channel, offset: offset, into: &$0)
+                send(to: waiting.connection, as: .reply) {
+                    EnvelopeEncoder.ackRead(id: raw, channel: channel, offset: offset, format: $0, into: &$1)
                 }
             }
         }
@@ -105,21 +118,21 @@ extension GatewayLoop {
 
     // MARK: Out
 
-    /// Encoded once, handed to every member: no allocation, no retain for each of them.
+    /// Encoded once for each format, handed to every member: no allocation, no retain for each of them.
     func deliver(_ delivery: DurableDelivery) {
         guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = delivery.publication.position
-        let frame = net.makeFrame(.text) {
+        fanOut(to: slot, as: .publication) {
             EnvelopeEncoder.publication(
-                delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, into: &$0)
+                delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, format: $0, into: &$1)
         }
-        fanOut(frame, slot: slot, as: .publication)
     }
 
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        let frame = net.makeFrame(.text) { EnvelopeEncoder.publication(publication, channel: channel, position: nil, into: &$0) }
-        fanOut(frame, slot: slot, as: publication.messageClass == .typing ? .typing : .read)
+        fanOut(to: slot, as: publication.messageClass == .typing ? .typing : .read) {
+            EnvelopeEncoder.publication(publication, channel: channel, position: nil, format: $0, into: &$1)
+        }
     }
 
     /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
@@ -127,14 +140,22 @@ extension GatewayLoop {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = position
         numbers.resyncs += 1
-        let frame = net.makeFrame(.text) {
-            EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), into: &$0)
+        fanOut(to: slot, as: .system) {
+            EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), format: $0, into: &$1)
         }
-        fanOut(frame, slot: slot, as: .system)
     }
 
-    private func fanOut(_ frame: OutFrame, slot: Int, as sendClass: SendClass) {
-        channels.withMembers(of: slot) { members in
+    /// `encode` is called once for each format that a member of the channel speaks.
+    private func fanOut(to slot: Int, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+        fanOut(.json, to: slot, as: sendClass, encode)
+        fanOut(.messagePack, to: slot, as: sendClass, encode)
+    }
+
+    @inline(__always)
+    private func fanOut(_ format: WireFormat, to slot: Int, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+        guard channels.memberCount(of: slot, format) > 0 else { return }
+        let frame = net.makeFrame(format.messageKind) { encode(format, &$0) }
+        channels.withMembers(of: slot, format) { members in
             net.broadcast(frame, to: members, as: sendClass)
             numbers.deliveries += UInt64(members.count)
         }

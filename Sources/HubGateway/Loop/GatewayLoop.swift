@@ -23,7 +23,7 @@ final class GatewayLoop {
     var sessions: [Session] = []
     var kinds: [ConnectionKind] = []
     /// Messages that came before the welcome had left.
-    var early: [UInt32: [[UInt8]]] = [:]
+    var early: [UInt32: EarlyMessages] = [:]
     /// The `connect` that is acknowledged once the welcome has left.
     var connectRequests: [UInt32: RequestID] = [:]
 
@@ -162,6 +162,7 @@ extension GatewayLoop: LoopHandler {
         case .nodes(let result, let tag): nodesListed(result, tag: tag)
         case .health(let health): healthChanged(health)
         case .reconfigured(let configuration): reconfigure(configuration)
+        case .secured(let tls): net.tls = tls
         case .shutDown: shutDown()
         }
     }

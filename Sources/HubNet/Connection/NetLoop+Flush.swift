@@ -45,7 +45,7 @@ extension NetLoop {
         }
         guard let base = bytes.baseAddress else { return }
         state.pointee.counters.writes += 1
-        switch System.send(connection.pointee.descriptor, base, bytes.count) {
+        switch transmit(index, connection, base, bytes.count) {
         case .bytes(let sent):
             state.pointee.counters.bytesOut += UInt64(sent)
             if sent == bytes.count {
@@ -148,11 +148,12 @@ extension NetLoop {
 
     /// The socket takes bytes again.
     func drainBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.flags.contains(.isSecure), !sendWaiting(index, connection) { return }
         while let backlog = connection.pointee.backlog {
             let waiting = Backlog.waiting(backlog)
             guard let base = waiting.baseAddress else { break }
             state.pointee.counters.writes += 1
-            switch System.send(connection.pointee.descriptor, base, waiting.count) {
+            switch transmit(index, connection, base, waiting.count) {
             case .bytes(let sent):
                 state.pointee.counters.bytesOut += UInt64(sent)
                 Backlog.removeFirst(&connection.pointee.backlog, sent)
@@ -163,11 +164,21 @@ extension NetLoop {
                 return
             }
         }
+        if holdsCiphertext(connection) { return }
         connection.pointee.flags.subtract([.isBlocked, .carriesHTTP])
         updateInterest(index, connection)
         guard connection.pointee.phase != .dead else { return }
         if connection.pointee.flags.contains(.waitsForDrain) { resumeLater(index, connection) }
         if connection.pointee.phase == .finishing { endOutput(index, connection) }
+    }
+
+    /// Hands bytes to the socket, or to TLS before it.
+    @inline(__always)
+    func transmit(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int)
+        -> System.Transfer
+    {
+        if connection.pointee.flags.contains(.isSecure) { return transmitSecure(index, connection, base, count) }
+        return System.send(connection.pointee.descriptor, base, count)
     }
 
     /// Bytes that wait to leave on a connection, without those of this turn.

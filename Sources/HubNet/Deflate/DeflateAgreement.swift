@@ -19,7 +19,8 @@ package struct DeflateAgreement: Equatable, Sendable {
 
     /// The first offer that can be accepted; nil: none, the connection goes uncompressed.
     /// - Parameter takesOver: whether the connection may own compression state.
-    package static func negotiate(_ request: borrowing HTTPRequest, _ options: DeflateOptions, takesOver: Bool = false) -> DeflateAgreement? {
+    package static func negotiate(_ request: borrowing HTTPRequest, _ options: DeflateOptions, takesOver: Bool = false) -> DeflateAgreement?
+    {
         guard options.level > 0 else { return nil }
         for header in request.headers
         where ASCII.equals(header.name.bytes(in: request.head), ignoringCase: "sec-websocket-extensions") {

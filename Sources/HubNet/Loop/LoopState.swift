@@ -45,6 +45,8 @@ struct LoopState: ~Copyable {
     /// Where a connection's several pieces become one.
     var gathered = ByteBuffer(capacity: 16 * 1024)
     let scratch: UnsafeMutableRawPointer
+    /// Made with the first TLS session.
+    var tlsScratch: UnsafeMutablePointer<TLSScratch>?
 
     var ends: [End] = []
     var resumes: [ConnectionID] = []
@@ -69,6 +71,7 @@ struct LoopState: ~Copyable {
     deinit {
         dirty.deallocate()
         scratch.deallocate()
+        TLSScratch.free(tlsScratch)
     }
 
     @inline(__always)

@@ -14,6 +14,8 @@ package struct NetLimits: Sendable {
     package var outboundBytes = 1024 * 1024
     /// Connections of the whole node, shared by its loops.
     package var connections = ConnectionBudget(limit: 1_000_000)
+    /// From accept until the PROXY header and the TLS handshake are done.
+    package var tlsDeadline: Span = .seconds(10)
     package var headDeadline: Span = .seconds(10)
     /// An idle keep-alive HTTP connection is closed after this.
     package var keepAlive: Span = .seconds(60)

@@ -20,10 +20,13 @@ extension NetLoop {
     private static let exhaustedPause = Span.milliseconds(100)
 
     /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
-    package func serve(_ listener: consuming ListenSocket) {
+    ///
+    /// - Parameter isSecure: TLS comes first, by the loop's `tls` at that time.
+    package func serve(_ listener: consuming ListenSocket, isSecure: Bool = false) {
         // Accepted sockets inherit it on Linux: no call for each.
         _ = hub_set_nodelay(listener.descriptor)
         let box = ListenSocketBox(listener)
+        box.isSecure = isSecure
         let index = acceptor.listeners.count
         acceptor.listeners.append(box)
         watchListener(box, index, EPOLL_CTL_ADD, acceptor.isPaused ? 0 : Readiness.input)
@@ -36,6 +39,10 @@ extension NetLoop {
         acceptor.hasStopped = true
         for index in 0..<state.pointee.table.count {
             let connection = state.pointee.table[index]
+            if connection.pointee.phase == .preface || connection.pointee.phase == .securing {
+                lose(index, connection, "the node stops")
+                continue
+            }
             guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending), connection.pointee.partial == nil
             else { continue }
             finish(index, connection)
@@ -53,7 +60,7 @@ extension NetLoop {
             // Looked up each time: a handler isn't called here, but it may have stopped accepting earlier in this turn.
             guard index < acceptor.listeners.count, !acceptor.isPaused else { return }
             switch System.accept(acceptor.listeners[index].descriptor) {
-            case .bytes(let descriptor): admitClient(Int32(descriptor))
+            case .bytes(let descriptor): admitClient(Int32(descriptor), isSecure: acceptor.listeners[index].isSecure)
             case .wouldBlock: return
             case .failed(let number) where number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM:
                 turnAway(index)
@@ -63,16 +70,16 @@ extension NetLoop {
         }
     }
 
-    private func admitClient(_ descriptor: Int32) {
+    private func admitClient(_ descriptor: Int32, isSecure: Bool) {
         guard options.limits.connections.take() else {
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor)
+            Self.refuse(descriptor, isSecure: isSecure)
             return
         }
         guard let index = state.pointee.table.take() else {
             options.limits.connections.giveBack()
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor)
+            Self.refuse(descriptor, isSecure: isSecure)
             return
         }
         let connection = state.pointee.table[index]
@@ -88,14 +95,16 @@ extension NetLoop {
         }
         state.pointee.counters.accepted += 1
         state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+        if isSecure || options.proxies?.sendsHeader == true { beginArrival(index, connection, isSecure: isSecure) }
     }
 
-    /// Says why, as far as that's possible without keeping anything for it.
-    private static func refuse(_ descriptor: Int32) {
+    /// Says why, as far as that's possible without keeping anything for it. A client that speaks TLS couldn't read it.
+    private static func refuse(_ descriptor: Int32, isSecure: Bool) {
+        defer { System.close(descriptor) }
+        if isSecure { return }
         let answer: StaticString = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
         _ = System.send(descriptor, answer.utf8Start, answer.utf8CodeUnitCount)
         System.finishSending(descriptor)
-        System.close(descriptor)
     }
 
     /// No descriptor left: one client is taken with the spare one and dropped, so that it doesn't hang; then a pause.
@@ -105,7 +114,7 @@ extension NetLoop {
             System.close(acceptor.spare)
             if case .bytes(let descriptor) = System.accept(acceptor.listeners[index].descriptor) {
                 state.pointee.counters.refused += 1
-                Self.refuse(Int32(descriptor))
+                Self.refuse(Int32(descriptor), isSecure: acceptor.listeners[index].isSecure)
             }
         }
         acceptor.spare = System.openSpare()

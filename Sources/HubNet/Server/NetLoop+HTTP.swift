@@ -138,6 +138,7 @@ extension NetLoop {
         exchange.pointee.stage = .idle
         exchange.pointee.parser = HTTPHeadParser()
         let request = HTTPRequest(head, in: bytes, body: body)
+        if options.proxies != nil { noteClient(of: request, connection) }
         guard let server else { return answer(index, connection, HTTPResponse(status: 503)) }
         let outcome = server.request(request, on: id)
         guard connection.pointee.generation == id.generation, connection.pointee.phase == .http else { return }
@@ -199,7 +200,7 @@ extension NetLoop {
         }
     }
 
-    private func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
+    func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
         connection.pointee.exchange?.pointee.isHead = false
         var response = refusal.response
         response.closes = true

@@ -9,6 +9,12 @@ package protocol ServerHandler: AnyObject {
     /// The WebSocket is over; told exactly once for every connection that was `opened` or asked for by `connect`. The index may be reused
     /// after the call.
     func closed(_ id: ConnectionID, _ end: ConnectionEnd)
+    /// A connection ended before its first request: TLS or a PROXY header was wrong or too late. For logs; `id` finds it during the call only.
+    func arrivalFailed(_ id: ConnectionID, _ reason: String)
+}
+
+extension ServerHandler {
+    package func arrivalFailed(_ id: ConnectionID, _ reason: String) {}
 }
 
 package enum RequestOutcome {
