@@ -159,12 +159,13 @@ extension NetLoop {
         if connection.pointee.descriptor >= 0 { System.close(connection.pointee.descriptor) }
         connection.pointee.descriptor = -1
         freeInput(connection)
-        Backlog.free(&connection.pointee.backlog)
+        freeBacklog(connection)
         connection.pointee.pendingEnd = 0
         connection.pointee.pongStart = 0
         connection.pointee.segmentHead = SegmentPool.none
         connection.pointee.segmentTail = SegmentPool.none
         state.pointee.deadlines.disarm(index)
+        if !state.pointee.acknowledged.isEmpty { state.pointee.acknowledged[index] = nil }
         if connection.pointee.flags.contains(.isCounted) {
             connection.pointee.flags.remove(.isCounted)
             options.limits.connections.giveBack()

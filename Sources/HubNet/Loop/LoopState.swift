@@ -36,12 +36,21 @@ struct LoopState: ~Copyable {
     var arena = ByteBuffer(capacity: 64 * 1024)
     var isEncoding = false
     var segments = SegmentPool()
+    var notes = ClassNotes()
     var dirty: UnsafeMutablePointer<UInt32>
     var dirtyCount = 0
     var dirtyCapacity = 1024
     /// Where a connection's several pieces become one.
     var gathered = ByteBuffer(capacity: 16 * 1024)
+    /// What is left of a turn's frames for a queue that is thinned.
+    var thinned = ByteBuffer(capacity: 1024)
+    var conflated = ByteBuffer(capacity: 1024)
+    /// Taken from the send budget for a queue that is about to be made.
+    var chargedAhead = 0
     let scratch: UnsafeMutableRawPointer
+
+    /// Of connections that were pinged with bytes under way: what the peer had acknowledged by then.
+    var acknowledged: [UInt32: UInt64] = [:]
 
     var ends: [End] = []
     var resumes: [ConnectionID] = []
@@ -86,8 +95,11 @@ struct LoopState: ~Copyable {
     /// Everything of the turn has left: its frames end.
     mutating func clearArena() {
         segments.removeAll()
+        notes.removeAll()
         arena.removeAll()
         arena.trim(above: Self.arenaKept)
+        thinned.trim(above: Self.arenaKept)
+        conflated.trim(above: Self.arenaKept)
         _ = arena.reserve(Self.arenaPad)
         arena.advance(by: Self.arenaPad)
     }

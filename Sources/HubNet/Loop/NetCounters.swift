@@ -11,6 +11,8 @@ package struct NetCounters: Sendable {
     /// Frames that were queued for a connection that then was closed as too slow.
     package var framesDropped: UInt64 = 0
     package var closedTooSlow: UInt64 = 0
+    /// Frames that were left out of queues that went on.
+    package var dropped = DroppedFrames()
 
     /// Times that a client couldn't be accepted for want of descriptors or memory; each is followed by a pause of 100 ms.
     package var outOfDescriptors: UInt64 = 0

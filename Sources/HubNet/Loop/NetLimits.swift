@@ -9,7 +9,10 @@ package struct NetLimits: Sendable {
     package var fragments = 1024
     /// Control frames a second that a peer may send, after a burst of twice as many.
     package var controlFramesPerSecond = 100
+    /// Of one connection's queue: past half of it the queue is thinned, past it the connection is closed.
     package var outboundBytes = 1024 * 1024
+    /// For the queues of the whole node, shared by its loops.
+    package var sendMemory = SendBudget(limit: .max / 2)
     /// Connections of the whole node, shared by its loops.
     package var connections = ConnectionBudget(limit: 1_000_000)
     package var headDeadline: Span = .seconds(10)

@@ -9,6 +9,13 @@ package protocol ServerHandler: AnyObject {
     /// The WebSocket is over; told exactly once for every connection that was `opened` or asked for by `connect`. The index may be reused
     /// after the call.
     func closed(_ id: ConnectionID, _ end: ConnectionEnd)
+    /// A queue that had to be thinned has drained (or is short again): so many frames of each class weren't sent. Told while the connection
+    /// is open; one that was closed as too slow isn't told.
+    func drained(_ id: ConnectionID, _ dropped: DroppedFrames)
+}
+
+extension ServerHandler {
+    package func drained(_ id: ConnectionID, _ dropped: DroppedFrames) {}
 }
 
 package enum RequestOutcome {
