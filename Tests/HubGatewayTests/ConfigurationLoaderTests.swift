@@ -159,7 +159,7 @@ struct ConfigurationLoaderTests {
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),
             ("{ tls: { certificates: [] } }", "FILE:1: tls isn't supported by this version"),
-            ("{ limits: { sendMemory: '1GB' } }", "FILE:1: limits.sendMemory isn't supported by this version"),
+            ("{ hooks: { url: 'http://a' } }", "FILE:1: hooks isn't supported by this version"),
             ("{ redis: { sentinel: {} } }", "FILE:1: redis.sentinel isn't supported by this version"),
             ("{ deflate: { contextBudget: '1MB' } }", "FILE:1: deflate isn't supported by this version"),
             ("{ namespaces: { a: { members: { threshold: 5 } } } }", "FILE:1: namespaces.a.members isn't supported by this version"),

@@ -142,18 +142,35 @@ extension GatewayLoop {
         if newest.count == 1 {
             // The usual case: one frame for all watchers.
             let frame = net.makeFrame(.text) { EnvelopeEncoder.presence([newest[0].change], into: &$0) }
-            watched.withMembers(of: newest[0].slot) { net.broadcast(frame, to: $0, as: .presence) }
+            watched.withMembers(of: newest[0].slot) { net.broadcast(frame, to: $0, as: .presence, key: Self.key(newest[0].slot)) }
             return
         }
         var perWatcher: [UInt32: [PresenceChange]] = [:]
+        var slow: [UInt32] = []
         for (slot, change) in newest {
+            slow.removeAll(keepingCapacity: true)
             watched.withMembers(of: slot) { members in
-                for member in members { perWatcher[member, default: []].append(change) }
+                for member in members {
+                    if net.queuedBytes(self.id(of: member)) > 0 {
+                        slow.append(member)
+                    } else {
+                        perWatcher[member, default: []].append(change)
+                    }
+                }
             }
+            // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
+            guard !slow.isEmpty else { continue }
+            let frame = net.makeFrame(.text) { EnvelopeEncoder.presence([change], into: &$0) }
+            slow.withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
         }
         for (index, changes) in perWatcher {
-            let id = ConnectionID(index: index, generation: sessions[Int(index)].generation)
-            net.sendMessage(.text, to: id, as: .presence) { EnvelopeEncoder.presence(changes, into: &$0) }
+            net.sendMessage(.text, to: id(of: index), as: .presence) { EnvelopeEncoder.presence(changes, into: &$0) }
         }
     }
+
+    /// What makes a newer change stand for an older one that waits in a queue: the user. A slot gets another user only when nobody watches the
+    /// first any more, and then nobody misses the older change either.
+    private static func key(_ slot: Int) -> UInt64 { UInt64(slot) + 1 }
+
+    private func id(of index: UInt32) -> ConnectionID { ConnectionID(index: index, generation: sessions[Int(index)].generation) }
 }

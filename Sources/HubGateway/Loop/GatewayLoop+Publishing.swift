@@ -119,7 +119,12 @@ extension GatewayLoop {
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
         let frame = net.makeFrame(.text) { EnvelopeEncoder.publication(publication, channel: channel, position: nil, into: &$0) }
-        fanOut(frame, slot: slot, as: publication.messageClass == .typing ? .typing : .read)
+        guard publication.messageClass == .read else { return fanOut(frame, slot: slot, as: .typing) }
+        // The last position of each user in each channel counts. The hash is seeded for each process, and no client can aim at another's.
+        var hasher = Hasher()
+        hasher.combine(slot)
+        publication.user.bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        fanOut(frame, slot: slot, as: .read, key: UInt64(bitPattern: Int64(hasher.finalize())) | 1)
     }
 
     /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
@@ -133,9 +138,9 @@ extension GatewayLoop {
         fanOut(frame, slot: slot, as: .system)
     }
 
-    private func fanOut(_ frame: OutFrame, slot: Int, as sendClass: SendClass) {
+    private func fanOut(_ frame: OutFrame, slot: Int, as sendClass: SendClass, key: UInt64 = 0) {
         channels.withMembers(of: slot) { members in
-            net.broadcast(frame, to: members, as: sendClass)
+            net.broadcast(frame, to: members, as: sendClass, key: key)
             numbers.deliveries += UInt64(members.count)
         }
     }

@@ -20,9 +20,13 @@ package final class Node {
     package let addresses: [SocketAddress]
     package let name: String
     package let loopCount: Int
+    /// `limits.connections`, or what there are descriptors for.
+    package let connectionsMax: Int
 
     /// Opens the listeners, starts the threads and returns. Readiness follows when the first probe is back.
-    package init(_ configuration: Configuration, log: Log) throws(NetError) {
+    ///
+    /// `descriptors`: how many the process may have; they bound the connections.
+    package init(_ configuration: Configuration, log: Log, descriptors: Int = .max) throws(NetError) {
         self.configuration = configuration
         self.log = log
         var system = SystemRandomNumberGenerator()
@@ -39,7 +43,12 @@ package final class Node {
         addresses = listeners.map { $0[0].address }
 
         let usesRedis = configuration.redis.url != nil
-        let limits = Node.limits(configuration)
+        var base = NetLimits()
+        let kept = Node.descriptorsKept(loops: loopCount, listeners: listeners.count)
+        let ceiling = max(descriptors - kept - ConnectionBudget.reserve, 1)
+        base.connections = ConnectionBudget(limit: configuration.limits.connections, ceiling: ceiling)
+        let limits = Node.limits(configuration, over: base)
+        connectionsMax = base.connections.limit
         var nets: [NetLoop] = []
         for number in 0..<loopCount {
             let core = configuration.pin.map { $0 + number }
@@ -177,14 +186,21 @@ package final class Node {
         return all
     }
 
-    static func limits(_ configuration: Configuration, over base: NetLimits = NetLimits()) -> NetLimits {
+    /// Descriptors that connections may not take: what each loop has (epoll, eventfd, spare and listeners), and what the node needs at any time
+    /// for its links, logs, secrets and name look-ups.
+    private static func descriptorsKept(loops: Int, listeners: Int) -> Int { 24 + (loops + 1) * (3 + listeners) }
+
+    static func limits(_ configuration: Configuration, over base: NetLimits) -> NetLimits {
         var limits = base
         limits.headBytes = configuration.limits.headBytes
         limits.bodyBytes = configuration.limits.bodyBytes
         limits.messageBytes = configuration.limits.messageBytes
         limits.outboundBytes = configuration.limits.outboundBytes
+        limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
+        limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
         limits.headDeadline = configuration.deadlines.head
+        limits.keepAlive = configuration.deadlines.idle
         limits.closeDeadline = configuration.deadlines.close
         limits.ping = configuration.ping
         limits.pong = configuration.deadlines.pong

@@ -24,7 +24,7 @@ struct Connection {
     }
 
     struct Flags: OptionSet {
-        let rawValue: UInt16
+        let rawValue: UInt32
         static let isClient = Flags(rawValue: 1)
         /// In the turn's list of connections to flush.
         static let isDirty = Flags(rawValue: 2)
@@ -54,6 +54,8 @@ struct Connection {
         static let carriesHTTP = Flags(rawValue: 8192)
         /// Stored input waits until the queue has drained.
         static let waitsForDrain = Flags(rawValue: 16384)
+        /// Holds one of the places beyond the node's limit: for a short request, never for a WebSocket.
+        static let isReserve = Flags(rawValue: 32768)
     }
 
     // MARK: First cache line

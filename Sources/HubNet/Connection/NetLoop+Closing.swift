@@ -170,6 +170,8 @@ extension NetLoop {
             connection.pointee.flags.remove(.isCounted)
             options.limits.connections.giveBack()
         }
+        let key = state.pointee.takeAddress(of: index)
+        if key != 0 { options.limits.addresses.giveBack(key) }
         state.pointee.counters.closed += 1
         if !connection.pointee.flags.contains(.isReporting) { state.pointee.table.release(index) }
     }

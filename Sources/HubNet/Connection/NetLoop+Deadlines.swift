@@ -94,6 +94,7 @@ extension NetLoop {
 
     /// No pong: the peer is told, should it still listen, and the socket is dropped. Nobody waits for a peer that says nothing.
     private func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        state.pointee.counters.pongTimeouts += 1
         if connection.pointee.backlog == nil {
             var close = ByteBuffer(capacity: 32)
             FrameEncoder.appendClose(
@@ -121,9 +122,12 @@ extension NetLoop {
         case .opening: lose(index, connection, "no answer to the opening handshake within the deadline")
         case .http: httpDeadlinePassed(index, connection)
         case .open where connection.pointee.flags.contains(.isHeld):
+            state.pointee.counters.authenticationTimeouts += 1
             close(id, code: connection.pointee.code, reason: "not authenticated in time")
         case .open: judgeLiveness(id, connection)
-        case .closing, .finishing: lose(index, connection, "the closing handshake took too long")
+        case .closing, .finishing:
+            state.pointee.counters.closeTimeouts += 1
+            lose(index, connection, "the closing handshake took too long")
         case .dead: break
         }
     }

@@ -49,6 +49,8 @@ struct LoopState: ~Copyable {
     var chargedAhead = 0
     let scratch: UnsafeMutableRawPointer
 
+    /// By connection index, where `connectionsPerAddress` is set: what `addresses` counts for it; 0: nothing.
+    var addressKeys: [UInt64] = []
     /// Of connections that were pinged with bytes under way: what the peer had acknowledged by then.
     var acknowledged: [UInt32: UInt64] = [:]
 
@@ -90,6 +92,20 @@ struct LoopState: ~Copyable {
         dirty.deallocate()
         dirty = next
         dirtyCapacity *= 2
+    }
+
+    mutating func keepAddress(_ key: UInt64, of index: UInt32) {
+        if addressKeys.count <= Int(index) {
+            addressKeys.append(contentsOf: repeatElement(0, count: Int(table.count) - addressKeys.count))
+        }
+        addressKeys[Int(index)] = key
+    }
+
+    /// 0: none was kept.
+    mutating func takeAddress(of index: UInt32) -> UInt64 {
+        guard Int(index) < addressKeys.count else { return 0 }
+        defer { addressKeys[Int(index)] = 0 }
+        return addressKeys[Int(index)]
     }
 
     /// Everything of the turn has left: its frames end.

@@ -15,6 +15,9 @@ package struct NetLimits: Sendable {
     package var sendMemory = SendBudget(limit: .max / 2)
     /// Connections of the whole node, shared by its loops.
     package var connections = ConnectionBudget(limit: 1_000_000)
+    /// Connections of one client address; 0: any number.
+    package var connectionsPerAddress = 0
+    package var addresses = AddressTable()
     package var headDeadline: Span = .seconds(10)
     /// An idle keep-alive HTTP connection is closed after this.
     package var keepAlive: Span = .seconds(60)

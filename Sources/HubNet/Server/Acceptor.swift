@@ -18,6 +18,8 @@ extension NetLoop {
     private static let acceptsMax = 64
     /// How long listeners aren't looked at when descriptors have run out: they would stay ready, and the loop would spin.
     private static let exhaustedPause = Span.milliseconds(100)
+    /// For a request on one of the few places beyond the limit.
+    private static let reserveDeadline = Span.seconds(2)
 
     /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
     package func serve(_ listener: consuming ListenSocket) {
@@ -36,9 +38,13 @@ extension NetLoop {
         acceptor.hasStopped = true
         for index in 0..<state.pointee.table.count {
             let connection = state.pointee.table[index]
-            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending), connection.pointee.partial == nil
-            else { continue }
-            finish(index, connection)
+            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending) else { continue }
+            if connection.pointee.partial == nil {
+                finish(index, connection)
+            } else {
+                // The rest of a request that has begun gets as long as a closing handshake.
+                state.pointee.deadlines.arm(index, at: state.pointee.now + min(options.limits.closeDeadline, options.limits.headDeadline))
+            }
         }
     }
 
@@ -64,21 +70,31 @@ extension NetLoop {
     }
 
     private func admitClient(_ descriptor: Int32) {
-        guard options.limits.connections.take() else {
+        guard let place = options.limits.connections.take() else {
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor)
+            Self.refuse(descriptor, "503 Service Unavailable")
+            return
+        }
+        let key = options.limits.connectionsPerAddress > 0 ? System.peerAddress(descriptor)?.clientKey ?? 0 : 0
+        guard key == 0 || options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
+            options.limits.connections.giveBack()
+            state.pointee.counters.refused += 1
+            state.pointee.counters.refusedByAddress += 1
+            Self.refuse(descriptor, "429 Too Many Requests")
             return
         }
         guard let index = state.pointee.table.take() else {
             options.limits.connections.giveBack()
+            if key != 0 { options.limits.addresses.giveBack(key) }
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor)
+            Self.refuse(descriptor, "503 Service Unavailable")
             return
         }
+        if key != 0 { state.pointee.keepAddress(key, of: index) }
         let connection = state.pointee.table[index]
         connection.pointee.descriptor = descriptor
         connection.pointee.phase = .http
-        connection.pointee.flags = .isCounted
+        connection.pointee.flags = place == .ordinary ? .isCounted : [.isCounted, .isReserve]
         connection.pointee.lastInbound = state.pointee.now.nanoseconds
         let data = EventTag(.connection, index: index, generation: connection.pointee.generation).data
         guard System.watch(epoll, EPOLL_CTL_ADD, descriptor, events: Readiness.input, data: data) == 0 else {
@@ -87,13 +103,37 @@ extension NetLoop {
             return
         }
         state.pointee.counters.accepted += 1
-        state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+        let patience = place == .ordinary ? options.limits.headDeadline : min(options.limits.headDeadline, Self.reserveDeadline)
+        state.pointee.deadlines.arm(index, at: state.pointee.now + patience)
     }
 
+    /// Counts a connection for another address than the one that it came from: of a client that a proxy speaks for. False: that client holds as
+    /// many as it may; the connection then counts for nobody, and it's the caller's to refuse it.
+    package func recount(_ id: ConnectionID, as address: SocketAddress) -> Bool {
+        guard state.pointee.table.find(id) != nil else { return false }
+        let before = state.pointee.takeAddress(of: id.index)
+        if before != 0 { options.limits.addresses.giveBack(before) }
+        let key = address.clientKey
+        guard options.limits.connectionsPerAddress > 0, key != 0 else { return true }
+        guard options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
+            state.pointee.counters.refused += 1
+            state.pointee.counters.refusedByAddress += 1
+            return false
+        }
+        state.pointee.keepAddress(key, of: id.index)
+        return true
+    }
+
+    /// Whether it holds a place beyond the node's limit: good for one short request, not for a WebSocket.
+    package func isReserve(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.flags.contains(.isReserve) ?? false }
+
     /// Says why, as far as that's possible without keeping anything for it.
-    private static func refuse(_ descriptor: Int32) {
-        let answer: StaticString = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
-        _ = System.send(descriptor, answer.utf8Start, answer.utf8CodeUnitCount)
+    private static func refuse(_ descriptor: Int32, _ status: StaticString) {
+        var answer = ByteBuffer(capacity: 128)
+        answer.append("HTTP/1.1 ")
+        answer.append(status)
+        answer.append("\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+        if let base = answer.bytes.baseAddress { _ = System.send(descriptor, base, answer.count) }
         System.finishSending(descriptor)
         System.close(descriptor)
     }
@@ -105,7 +145,7 @@ extension NetLoop {
             System.close(acceptor.spare)
             if case .bytes(let descriptor) = System.accept(acceptor.listeners[index].descriptor) {
                 state.pointee.counters.refused += 1
-                Self.refuse(Int32(descriptor))
+                Self.refuse(Int32(descriptor), "503 Service Unavailable")
             }
         }
         acceptor.spare = System.openSpare()
