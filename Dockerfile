@@ -21,7 +21,7 @@ RUN swift build -c release --static-swift-stdlib --product hubd \
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        libhiredis0.14 libssl3 zlib1g libcurl4 ca-certificates \
+        libhiredis0.14 libssl3 zlib1g libcurl4 libstdc++6 ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin hub
 COPY --from=build /out/ /usr/local/bin/

@@ -94,3 +94,11 @@ let package = Package(
             exclude: ["peers", "run.sh", "table.py", "envelopes.txt"], swiftSettings: strict),
     ]
 )
+
+// Fuzzing compiles the libraries with coverage, which only makes sense for that: scripts/fuzz sets HUB_FUZZ.
+if Context.environment["HUB_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "hub-fuzz", dependencies: ["HubBase", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Sources",
+            swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])], linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
+}

@@ -3,13 +3,16 @@ import HubBase
 /// Who wants what on one loop: names (channels, or watched users) to the connections that want them, and back.
 ///
 /// A fan-out walks one dense array of connection indexes. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
-/// Adding and removing cost O(subscriptions of that connection); everything else O(1). Slots are dense and reused, so that a caller can
-/// keep more about a name in an array of its own.
+/// Adding and removing cost the shorter of two lists, the connection's names or the name's connections: a watcher of ten thousand users
+/// and a channel of ten thousand members are both cheap. Everything else is O(1). Slots are dense and reused, so that a caller can keep
+/// more about a name in an array of its own.
 package struct Registry: ~Copyable {
     private struct Entry {
         var name = Name.empty
         var hash: UInt64 = 0
         var members: [UInt32] = []
+        /// For each member: where this slot stands in that connection's own list.
+        var backs: [UInt32] = []
         var isUsed = false
     }
 
@@ -108,6 +111,7 @@ package struct Registry: ~Copyable {
     package mutating func add(_ connection: UInt32, to slot: Int) -> Bool {
         while memberships.count <= Int(connection) { memberships.append([]) }
         guard membership(of: connection, on: slot) == nil else { return false }
+        entries[slot].backs.append(UInt32(memberships[Int(connection)].count))
         memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(entries[slot].members.count)))
         entries[slot].members.append(connection)
         return true
@@ -117,7 +121,13 @@ package struct Registry: ~Copyable {
     @discardableResult
     package mutating func remove(_ connection: UInt32, from slot: Int) -> Bool {
         guard let index = membership(of: connection, on: slot) else { return false }
-        let membership = memberships[Int(connection)].remove(at: index)
+        let membership = memberships[Int(connection)][index]
+        // The last line of the connection's list takes the place of the one that goes; its slot is told.
+        let last = memberships[Int(connection)].removeLast()
+        if index < memberships[Int(connection)].count {
+            memberships[Int(connection)][index] = last
+            entries[Int(last.slot)].backs[Int(last.place)] = UInt32(index)
+        }
         vacate(membership)
         return true
     }
@@ -137,21 +147,26 @@ package struct Registry: ~Copyable {
 
     // MARK: Inside
 
+    /// Where `slot` stands in the connection's list; nil when it isn't there.
     private func membership(of connection: UInt32, on slot: Int) -> Int? {
         guard Int(connection) < memberships.count else { return nil }
-        return memberships[Int(connection)].firstIndex { $0.slot == UInt32(slot) }
+        if memberships[Int(connection)].count <= entries[slot].members.count {
+            return memberships[Int(connection)].firstIndex { $0.slot == UInt32(slot) }
+        }
+        return entries[slot].members.firstIndex(of: connection).map { Int(entries[slot].backs[$0]) }
     }
 
     /// Closes the gap that a membership leaves in its slot: the last member moves there, and its own list is told.
     private mutating func vacate(_ membership: Membership) {
         let slot = Int(membership.slot)
+        let place = Int(membership.place)
         let moved = entries[slot].members.removeLast()
-        if Int(membership.place) < entries[slot].members.count {
-            entries[slot].members[Int(membership.place)] = moved
-            for index in memberships[Int(moved)].indices where memberships[Int(moved)][index].slot == membership.slot {
-                memberships[Int(moved)][index].place = membership.place
-            }
-        }
+        let back = entries[slot].backs.removeLast()
+        guard place < entries[slot].members.count else { return }
+        entries[slot].members[place] = moved
+        entries[slot].backs[place] = back
+        // In `removeAll` the connection's own list is gone already; a slot stands in it once, so `moved` is another connection.
+        memberships[Int(moved)][Int(back)].place = membership.place
     }
 
     private func hash(of name: UnsafeRawBufferPointer) -> UInt64 {

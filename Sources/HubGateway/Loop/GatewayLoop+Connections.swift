@@ -111,7 +111,7 @@ extension GatewayLoop: ServerHandler {
     /// Handles what was kept, in order, until one of those must be held itself.
     private func replay(_ id: ConnectionID) {
         guard let waiting = early.removeValue(forKey: id.index) else { return }
-        for message in waiting {
+        for message in waiting.messages {
             guard isCurrent(id) else { return }
             message.withUnsafeBytes { self.message($0, .text, on: id) }
         }
@@ -159,14 +159,12 @@ extension GatewayLoop: ServerHandler {
 
     /// What comes before the welcome waits for it, in order; more than one message's limit of it is too much.
     func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
-        let waiting = early[id.index, default: []]
-        let held = waiting.reduce(0) { $0 + $1.count + 32 }
-        guard held + bytes.count <= configuration.limits.messageBytes * 2 else {
+        // Each costs its bytes and what an array takes.
+        guard early[id.index, default: EarlyMessages()].add(bytes, limit: configuration.limits.messageBytes * 2) else {
             early[id.index] = nil
             net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
             return
         }
-        early[id.index, default: []].append([UInt8](bytes))
     }
 
     func isCurrent(_ id: ConnectionID) -> Bool {
@@ -195,16 +193,19 @@ extension GatewayLoop: ServerHandler {
         early[id.index] = nil
         connectRequests[id.index] = nil
         let session = sessions[index]
-        if session.phase != .anonymous && !session.isService && !session.user.isEmpty {
-            let hasLeft = session.phase == .leaving || end == .peer(code: CloseCode.normal.rawValue)
-            outbox.append(.closed(connection: node.connection(session.serial), clean: hasLeft))
-        }
+        if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
         for slot in channels.removeAll(id.index) {
             numbers.subscriptions -= 1
             dropIfEmpty(slot)
         }
         unwatchAll(id.index)
         sessions[index] = Session(generation: 0, serial: 0, since: 0, at: net.now)
+    }
+
+    /// Presence hears of a connection's end once.
+    func tellClosed(_ session: Session, clean: Bool) {
+        guard session.phase != .anonymous, !session.isService, !session.user.isEmpty else { return }
+        outbox.append(.closed(connection: node.connection(session.serial), clean: clean))
     }
 
     // MARK: Tokens

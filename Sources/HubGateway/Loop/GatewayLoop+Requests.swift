@@ -168,6 +168,8 @@ extension GatewayLoop {
 
     private func leave(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         acknowledge(request.id, in: bytes, channel: nil, on: id)
+        // The word counts, not the end of the closing handshake, which the peer may drag out.
+        tellClosed(sessions[Int(id.index)], clean: true)
         sessions[Int(id.index)].phase = .leaving
         net.close(id, code: CloseCode.normal.rawValue, reason: "")
     }

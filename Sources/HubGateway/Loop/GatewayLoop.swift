@@ -23,7 +23,7 @@ final class GatewayLoop {
     var sessions: [Session] = []
     var kinds: [ConnectionKind] = []
     /// Messages that came before the welcome had left.
-    var early: [UInt32: [[UInt8]]] = [:]
+    var early: [UInt32: EarlyMessages] = [:]
     /// The `connect` that is acknowledged once the welcome has left.
     var connectRequests: [UInt32: RequestID] = [:]
 

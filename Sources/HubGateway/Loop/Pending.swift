@@ -51,3 +51,19 @@ struct ChannelState {
     /// Which `subscribe` of ours the answer must carry: an older one belongs to a subscription that was given up.
     var serial: UInt64 = 0
 }
+
+/// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.
+struct EarlyMessages {
+    private(set) var messages: [[UInt8]] = []
+    private var bytes = 0
+    /// What keeping a message costs beside its bytes.
+    private static let overhead = 64
+
+    /// False when it would pass the limit.
+    mutating func add(_ message: UnsafeRawBufferPointer, limit: Int) -> Bool {
+        guard bytes + message.count + EarlyMessages.overhead <= limit else { return false }
+        bytes += message.count + EarlyMessages.overhead
+        messages.append([UInt8](message))
+        return true
+    }
+}
