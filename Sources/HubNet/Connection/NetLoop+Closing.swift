@@ -168,7 +168,7 @@ extension NetLoop {
         if !state.pointee.acknowledged.isEmpty { state.pointee.acknowledged[index] = nil }
         if connection.pointee.flags.contains(.isCounted) {
             connection.pointee.flags.remove(.isCounted)
-            options.limits.connections.giveBack()
+            options.limits.connections.giveBack(connection.pointee.flags.contains(.isReserve) ? .reserve : .ordinary)
         }
         let key = state.pointee.takeAddress(of: index)
         if key != 0 { options.limits.addresses.giveBack(key) }

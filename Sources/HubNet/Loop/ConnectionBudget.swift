@@ -8,6 +8,7 @@ package final class ConnectionBudget: Sendable {
     private let most: Atomic<Int>
     private let ceiling: Int
     private let taken = Atomic<Int>(0)
+    private let takenOfReserve = Atomic<Int>(0)
 
     package static let reserve = 16
 
@@ -27,15 +28,20 @@ package final class ConnectionBudget: Sendable {
 
     /// nil: there's none left, and nothing was taken.
     package func take() -> Place? {
-        let now = taken.wrappingAdd(1, ordering: .relaxed).newValue
-        let limit = limit
-        if now <= limit { return .ordinary }
-        if now <= limit.addingReportingOverflow(Self.reserve).partialValue { return .reserve }
+        if taken.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return .ordinary }
         taken.wrappingSubtract(1, ordering: .relaxed)
+        if takenOfReserve.wrappingAdd(1, ordering: .relaxed).newValue <= Self.reserve { return .reserve }
+        takenOfReserve.wrappingSubtract(1, ordering: .relaxed)
         return nil
     }
 
-    package func giveBack() { taken.wrappingSubtract(1, ordering: .relaxed) }
+    package func giveBack(_ place: Place) {
+        switch place {
+        case .ordinary: taken.wrappingSubtract(1, ordering: .relaxed)
+        case .reserve: takenOfReserve.wrappingSubtract(1, ordering: .relaxed)
+        }
+    }
 
+    /// Ordinary places.
     package var inUse: Int { taken.load(ordering: .relaxed) }
 }

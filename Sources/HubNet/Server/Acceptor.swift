@@ -77,14 +77,14 @@ extension NetLoop {
         }
         let key = options.limits.connectionsPerAddress > 0 ? System.peerAddress(descriptor)?.clientKey ?? 0 : 0
         guard key == 0 || options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
-            options.limits.connections.giveBack()
+            options.limits.connections.giveBack(place)
             state.pointee.counters.refused += 1
             state.pointee.counters.refusedByAddress += 1
             Self.refuse(descriptor, "429 Too Many Requests")
             return
         }
         guard let index = state.pointee.table.take() else {
-            options.limits.connections.giveBack()
+            options.limits.connections.giveBack(place)
             if key != 0 { options.limits.addresses.giveBack(key) }
             state.pointee.counters.refused += 1
             Self.refuse(descriptor, "503 Service Unavailable")
