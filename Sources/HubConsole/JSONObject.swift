@@ -4,12 +4,12 @@ import HubWire
 /// The outermost fields of one JSON object of an answer, by name: cold, so copies are fine.
 package struct JSONObject: Sendable {
     package struct Value: Sendable, Equatable {
-        package var kind: JSONKind
+        package var kind: WireKind
         /// The whole token; a string without its quotes, still escaped.
         package var raw: [UInt8]
         package var hasEscapes: Bool
 
-        package init(kind: JSONKind, raw: [UInt8], hasEscapes: Bool) {
+        package init(kind: WireKind, raw: [UInt8], hasEscapes: Bool) {
             self.kind = kind
             self.raw = raw
             self.hasEscapes = hasEscapes

@@ -77,6 +77,17 @@ package struct Configuration: Sendable {
     }
     package var limits = Limits()
 
+    /// permessage-deflate.
+    package struct Deflate: Sendable {
+        /// 0: off.
+        package var level = 1
+        package var windowBits = 15
+        package var minimumBytes = 128
+        package var contextBudget = 0
+        package init() {}
+    }
+    package var deflate = Deflate()
+
     package struct Deadlines: Sendable {
         package var head: Span = .seconds(10)
         package var authentication: Span = .seconds(10)

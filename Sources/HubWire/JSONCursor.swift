@@ -186,7 +186,7 @@ struct JSONCursor {
     @inline(__always) mutating func value(at depth: Int) throws(JSONFault) -> JSONValue {
         guard index < end else { throw fault(.ended) }
         let start = index
-        let kind: JSONKind
+        let kind: WireKind
         switch byte(index) {
         case UInt8(ascii: "\""): return try string()
         case UInt8(ascii: "{"):
@@ -201,7 +201,7 @@ struct JSONCursor {
     }
 
     /// A number or a literal.
-    private mutating func scalar() throws(JSONFault) -> JSONKind {
+    mutating func scalar() throws(JSONFault) -> WireKind {
         switch byte(index) {
         case UInt8(ascii: "t"):
             try literal("true")

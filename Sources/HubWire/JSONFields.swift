@@ -1,15 +1,12 @@
 import HubBase
 
-/// What a JSON value is, from its first byte.
-package enum JSONKind: UInt8, Sendable { case object, array, string, number, bool, null }
-
 /// A value found by a scan. For strings `range` excludes the quotes, `hasEscapes` tells of a backslash; for all else it's the whole token.
 package struct JSONValue: Sendable {
-    package var kind: JSONKind
+    package var kind: WireKind
     package var range: ByteRange
     package var hasEscapes: Bool
 
-    package init(kind: JSONKind, range: ByteRange, hasEscapes: Bool) {
+    package init(kind: WireKind, range: ByteRange, hasEscapes: Bool) {
         self.kind = kind
         self.range = range
         self.hasEscapes = hasEscapes

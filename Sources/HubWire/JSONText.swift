@@ -3,8 +3,10 @@ import HubBase
 /// JSON's strings and numbers, between the wire's bytes and ours.
 package enum JSONText {
     /// Appends the string that the raw text between two quotes means. False for a lone surrogate or a bad escape; then nothing was
-    /// appended. Cost: linear.
-    package static func unescape(_ raw: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) -> Bool {
+    /// appended. With `replacesLoneSurrogates`, U+FFFD stands for each of those. Cost: linear.
+    package static func unescape(
+        _ raw: UnsafeRawBufferPointer, into buffer: inout ByteBuffer, replacesLoneSurrogates: Bool = false
+    ) -> Bool {
         let filled = buffer.count
         var index = 0
         // The text never gets longer: the shortest escape is two bytes for one, \u six for at most three.
@@ -16,7 +18,7 @@ package enum JSONText {
                 index &+= 1
                 continue
             }
-            guard let length = unescapeOne(raw, at: index, into: &buffer) else {
+            guard let length = unescapeOne(raw, at: index, into: &buffer, replacesLoneSurrogates) else {
                 buffer.count = filled
                 return false
             }
@@ -26,7 +28,9 @@ package enum JSONText {
     }
 
     /// One escape; its length, nil when it's bad.
-    private static func unescapeOne(_ raw: UnsafeRawBufferPointer, at index: Int, into buffer: inout ByteBuffer) -> Int? {
+    private static func unescapeOne(
+        _ raw: UnsafeRawBufferPointer, at index: Int, into buffer: inout ByteBuffer, _ replacesLoneSurrogates: Bool
+    ) -> Int? {
         guard index &+ 1 < raw.count else { return nil }
         switch raw[index &+ 1] {
         case UInt8(ascii: "\""): buffer.append(0x22 as UInt8)
@@ -46,7 +50,11 @@ package enum JSONText {
             // A high surrogate counts only with a low one behind it, RFC 8259 §7.
             guard unit < 0xDC00, index &+ 7 < raw.count, raw[index &+ 6] == UInt8(ascii: "\\"), raw[index &+ 7] == UInt8(ascii: "u"),
                 let second = hexUnit(raw, at: index &+ 8), second & 0xFC00 == 0xDC00
-            else { return nil }
+            else {
+                guard replacesLoneSurrogates else { return nil }
+                append(scalar: 0xFFFD, to: &buffer)
+                return 6
+            }
             append(scalar: 0x10000 &+ (unit &- 0xD800) &<< 10 &+ (second &- 0xDC00), to: &buffer)
             return 12
         default: return nil

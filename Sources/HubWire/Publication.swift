@@ -2,7 +2,8 @@ import HubBase
 
 /// What a channel carries, as nodes hand it to each other: decoded once, then shared by every loop, never changed.
 ///
-/// `payload` is the application's JSON value exactly as its sender wrote it: scanned for well-formedness, never decoded and encoded again.
+/// `payload` is the application's value exactly as its sender wrote it: checked for well-formedness, and rewritten only for those who
+/// speak another format than its sender.
 package struct Publication: Sendable, Equatable {
     package var messageClass: MessageClass
     /// The authenticated sender; empty for the backend's own (HTTP without `user`).
@@ -14,14 +15,19 @@ package struct Publication: Sendable, Equatable {
     /// Wall clock of the node that took it, for people to read: milliseconds since 1970.
     package var time: UInt64
     package var payload: [UInt8]
+    package var payloadFormat: WireFormat
 
-    package init(messageClass: MessageClass, user: Name, device: Name, messageId: Name, time: UInt64, payload: [UInt8]) {
+    package init(
+        messageClass: MessageClass, user: Name, device: Name, messageId: Name, time: UInt64, payload: [UInt8],
+        payloadFormat: WireFormat = .json
+    ) {
         self.messageClass = messageClass
         self.user = user
         self.device = device
         self.messageId = messageId
         self.time = time
         self.payload = payload
+        self.payloadFormat = payloadFormat
     }
 }
 

@@ -3,11 +3,13 @@ import HubBase
 /// Where the fields of one envelope lie in the message it came in. Made by `EnvelopeScanner` without copying or decoding; the ranges
 /// are only meaningful with that message's bytes.
 ///
-/// Every *string* range excludes the quotes and holds the raw JSON text: `escapes` says whether any string field holds a backslash, in
-/// which case the reader must go through `JSONText.unescape`.
+/// Every *string* range excludes the quotes (or MessagePack's header) and holds the text as it was written: `escapes` says whether any
+/// string field holds a JSON escape. `name` and `text` read them as they're meant.
 package struct Request: Sendable {
     package var type: RequestType
-    /// The raw JSON token (an integer, or a string with its quotes), to be carried back verbatim.
+    /// What the message is written in, its payload too.
+    package var format: WireFormat
+    /// The raw token (an integer, or a string with its quotes or header), to be carried back verbatim.
     package var id: ByteRange = .absent
     package var channel: ByteRange = .absent
     package var messageId: ByteRange = .absent
@@ -15,12 +17,12 @@ package struct Request: Sendable {
     package var token: ByteRange = .absent
     package var position: ByteRange = .absent
     package var cursor: ByteRange = .absent
-    /// The raw JSON value, whatever it is: checked for form and depth, otherwise opaque.
+    /// The raw value, whatever it is: checked for form and depth, otherwise opaque.
     package var payload: ByteRange = .absent
-    /// The raw JSON array of `subscribe`'s `channels` / of `watch`'s `users`; iterate with `JSONArray`.
+    /// The raw array of `subscribe`'s `channels` / of `watch`'s `users`; iterate with `WireElements`.
     package var channels: ByteRange = .absent
     package var users: ByteRange = .absent
-    /// The raw JSON values of `history`'s fields.
+    /// The raw values of `history`'s fields.
     package var since: ByteRange = .absent
     package var before: ByteRange = .absent
     package var limit: ByteRange = .absent
@@ -28,5 +30,22 @@ package struct Request: Sendable {
     package var reverse = false
     package var escapes = false
 
-    package init(type: RequestType) { self.type = type }
+    package init(type: RequestType, format: WireFormat = .json) {
+        self.type = type
+        self.format = format
+    }
+
+    /// The name that a string field means; nil when it's no valid name of at most `limit` bytes.
+    package func name(_ field: ByteRange, in message: UnsafeRawBufferPointer, limit: Int = Name.lengthMax) -> Name? {
+        JSONText.name(field.bytes(in: message), hasEscapes: escapes, limit: limit)
+    }
+
+    /// Appends the text that a string field means. False when it's no text (a lone surrogate); then nothing was appended.
+    package func text(_ field: ByteRange, in message: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) -> Bool {
+        guard escapes else {
+            buffer.append(field.bytes(in: message))
+            return true
+        }
+        return JSONText.unescape(field.bytes(in: message), into: &buffer)
+    }
 }

@@ -25,7 +25,7 @@ enum RequestField: UInt8, CaseIterable {
     }
 
     /// `null` isn't an absent field: it's refused like any other wrong kind. `id` is judged further.
-    @inline(__always) func accepts(_ kind: JSONKind) -> Bool {
+    @inline(__always) func accepts(_ kind: WireKind) -> Bool {
         switch self {
         case .payload: true
         case .type, .channel, .messageId, .device, .token, .position, .cursor: kind == .string

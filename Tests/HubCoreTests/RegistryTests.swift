@@ -1,10 +1,12 @@
 import HubBase
 import HubCore
+import HubWire
 import Testing
 
 @Suite("Registry: who wants what on one loop")
 struct RegistryTests {
     private func name(_ number: Int) -> Name { Name(validating: "room:\(number)")! }
+    private func format(_ connection: UInt32) -> WireFormat { connection % 3 == 0 ? .messagePack : .json }
 
     @Test("agrees with a slow, obvious twin under random operations", arguments: [1, 2, 3, 4, 5] as [UInt64])
     func twin(seed: UInt64) {
@@ -18,7 +20,7 @@ struct RegistryTests {
             case 0..<5:
                 let slot = registry.insert(channel).slot
                 let wasNew = twin[channel, default: []].insert(connection).inserted
-                #expect(registry.add(connection, to: slot) == wasNew)
+                #expect(registry.add(connection, to: slot, format(connection)) == wasNew)
             case 5..<9:
                 guard let slot = registry.slot(of: channel) else {
                     #expect(twin[channel] == nil)
@@ -45,8 +47,16 @@ struct RegistryTests {
         #expect(registry.count == twin.count)
         for number in 0..<200 {
             let channel = name(number)
-            let members = registry.slot(of: channel).map { slot in registry.withMembers(of: slot) { Set($0) } }
-            #expect(members == twin[channel])
+            guard let slot = registry.slot(of: channel) else {
+                #expect(twin[channel] == nil)
+                continue
+            }
+            for format in WireFormat.allCases {
+                let members = registry.withMembers(of: slot, format) { Array($0) }
+                #expect(members.sorted() == twin[channel]?.filter { self.format($0) == format }.sorted())
+                #expect(registry.memberCount(of: slot, format) == members.count)
+            }
+            #expect(registry.memberCount(of: slot) == twin[channel]?.count)
         }
     }
 
@@ -66,7 +76,7 @@ struct RegistryTests {
         registry.removeIfEmpty(first)
         #expect(registry.slot(of: "a") == nil)
         #expect(registry.insert("b").slot == first)
-        registry.add(5, to: first)
+        registry.add(5, to: first, .messagePack)
         let wentAway = registry.removeIfEmpty(first)
         #expect(!wentAway, "a slot with a member stays")
         #expect(registry.slot(of: "b") == first)

@@ -161,7 +161,7 @@ struct ConfigurationLoaderTests {
             ("{ tls: { certificates: [] } }", "FILE:1: tls isn't supported by this version"),
             ("{ hooks: { url: 'http://a' } }", "FILE:1: hooks isn't supported by this version"),
             ("{ redis: { sentinel: {} } }", "FILE:1: redis.sentinel isn't supported by this version"),
-            ("{ deflate: { contextBudget: '1MB' } }", "FILE:1: deflate isn't supported by this version"),
+            ("{ deflate: { windowBits: 8 } }", "FILE:1: deflate.windowBits must be from 9 to 15, not 8"),
             ("{ namespaces: { a: { members: { threshold: 5 } } } }", "FILE:1: namespaces.a.members isn't supported by this version"),
         ])
     func wrongFile(text: String, problem: String) throws {

@@ -132,9 +132,11 @@ struct WebSocketOpeningHandshakeTests {
     @Test("the 101 on the wire, §4.2.2")
     func switchingProtocols() {
         let accept = WebSocketKey(nonce: (0, 0)).acceptKey
-        func write(_ subprotocol: StaticString?, _ extensions: String?) -> String {
+        let offer = "GET / HTTP/1.1\r\nHost: h\r\nSec-WebSocket-Extensions: permessage-deflate; server_max_window_bits=12\r\n\r\n"
+        let agreement = withRequest(offer) { DeflateAgreement.negotiate($0, DeflateOptions()) } ?? nil
+        func write(_ subprotocol: StaticString?, _ agreement: DeflateAgreement?) -> String {
             var out = ByteBuffer(capacity: 16)
-            OpeningHandshake.write101(accept, subprotocol: subprotocol, extensions: extensions, into: &out)
+            OpeningHandshake.write101(accept, subprotocol: subprotocol, deflate: agreement, into: &out)
             return String(decoding: out.copyBytes(), as: UTF8.self)
         }
         let head =
@@ -142,8 +144,8 @@ struct WebSocketOpeningHandshakeTests {
         #expect(write(nil, nil) == head + "\r\n")
         #expect(write("hub.v1.json", nil) == head + "Sec-WebSocket-Protocol: hub.v1.json\r\n\r\n")
         #expect(
-            write("hub.v1.json", "permessage-deflate; server_no_context_takeover")
+            write("hub.v1.json", agreement)
                 == head
-                + "Sec-WebSocket-Protocol: hub.v1.json\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover\r\n\r\n")
+                + "Sec-WebSocket-Protocol: hub.v1.json\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12\r\n\r\n")
     }
 }

@@ -231,7 +231,7 @@ package final class MemoryBroker: Broker {
     /// Swift's hasher is seeded for each process: a client can't aim for a collision. Only compared, so it may differ between runs.
     private static func digest(of publication: Publication) -> Int {
         var hasher = Hasher()
-        hasher.combine(publication.messageClass)
+        hasher.combine(publication.contentByte)
         publication.payload.withUnsafeBytes { hasher.combine(bytes: $0) }
         return hasher.finalize()
     }

@@ -1,8 +1,11 @@
 import HubBase
+import HubWire
 
 /// Who wants what on one loop: names (channels, or watched users) to the connections that want them, and back.
 ///
-/// A fan-out walks one dense array of connection indexes. Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
+/// A fan-out walks one dense array of connection indexes for each wire format: one array in two parts, so no member is asked what it
+/// speaks, and a channel whose members all speak JSON knows of nothing else.
+/// Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
 /// Adding and removing cost the shorter of two lists, the connection's names or the name's connections: a watcher of ten thousand users
 /// and a channel of ten thousand members are both cheap. Everything else is O(1). Slots are dense and reused, so that a caller can keep
 /// more about a name in an array of its own.
@@ -10,7 +13,9 @@ package struct Registry: ~Copyable {
     private struct Entry {
         var name = Name.empty
         var hash: UInt64 = 0
+        /// Those who speak JSON first, then the others.
         var members: [UInt32] = []
+        var jsonCount = 0
         /// For each member: where this slot stands in that connection's own list.
         var backs: [UInt32] = []
         var isUsed = false
@@ -92,9 +97,18 @@ package struct Registry: ~Copyable {
 
     package func memberCount(of slot: Int) -> Int { entries[slot].members.count }
 
-    /// The connections on `slot`, for a fan-out; valid inside `body`.
-    package func withMembers<Result>(of slot: Int, _ body: (UnsafeBufferPointer<UInt32>) -> Result) -> Result {
-        entries[slot].members.withUnsafeBufferPointer(body)
+    package func memberCount(of slot: Int, _ format: WireFormat) -> Int {
+        format == .json ? entries[slot].jsonCount : entries[slot].members.count - entries[slot].jsonCount
+    }
+
+    /// The connections on `slot` that speak `format`, for a fan-out; valid inside `body`.
+    package func withMembers<Result>(
+        of slot: Int, _ format: WireFormat, _ body: (UnsafeBufferPointer<UInt32>) -> Result
+    ) -> Result {
+        let jsonCount = entries[slot].jsonCount
+        return entries[slot].members.withUnsafeBufferPointer { members in
+            body(UnsafeBufferPointer(rebasing: format == .json ? members[..<jsonCount] : members[jsonCount...]))
+        }
     }
 
     package func contains(_ connection: UInt32, on slot: Int) -> Bool {
@@ -106,14 +120,27 @@ package struct Registry: ~Copyable {
         Int(connection) < memberships.count ? memberships[Int(connection)].count : 0
     }
 
-    /// False when it was on it already.
+    /// False when it was on it already. `format` is the connection's, and always the same.
     @discardableResult
-    package mutating func add(_ connection: UInt32, to slot: Int) -> Bool {
+    package mutating func add(_ connection: UInt32, to slot: Int, _ format: WireFormat) -> Bool {
         while memberships.count <= Int(connection) { memberships.append([]) }
         guard membership(of: connection, on: slot) == nil else { return false }
-        entries[slot].backs.append(UInt32(memberships[Int(connection)].count))
-        memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(entries[slot].members.count)))
+        let back = UInt32(memberships[Int(connection)].count)
+        var place = entries[slot].members.count
         entries[slot].members.append(connection)
+        entries[slot].backs.append(back)
+        if format == .json {
+            let border = entries[slot].jsonCount
+            entries[slot].jsonCount += 1
+            if border < place {
+                // The first of the others makes room at the border.
+                move(from: border, to: place, on: slot)
+                entries[slot].members[border] = connection
+                entries[slot].backs[border] = back
+                place = border
+            }
+        }
+        memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(place)))
         return true
     }
 
@@ -156,17 +183,29 @@ package struct Registry: ~Copyable {
         return entries[slot].members.firstIndex(of: connection).map { Int(entries[slot].backs[$0]) }
     }
 
-    /// Closes the gap that a membership leaves in its slot: the last member moves there, and its own list is told.
+    /// Closes the gap that a membership leaves in its slot: the last of its part moves there, and then the last of all to the place that
+    /// this one left. (In `removeAll` the connection's own list is gone already; a slot stands in it once, so those are others.)
     private mutating func vacate(_ membership: Membership) {
         let slot = Int(membership.slot)
-        let place = Int(membership.place)
-        let moved = entries[slot].members.removeLast()
-        let back = entries[slot].backs.removeLast()
-        guard place < entries[slot].members.count else { return }
-        entries[slot].members[place] = moved
-        entries[slot].backs[place] = back
-        // In `removeAll` the connection's own list is gone already; a slot stands in it once, so `moved` is another connection.
-        memberships[Int(moved)][Int(back)].place = membership.place
+        var gap = Int(membership.place)
+        if gap < entries[slot].jsonCount {
+            entries[slot].jsonCount -= 1
+            move(from: entries[slot].jsonCount, to: gap, on: slot)
+            gap = entries[slot].jsonCount
+        }
+        move(from: entries[slot].members.count - 1, to: gap, on: slot)
+        entries[slot].members.removeLast()
+        entries[slot].backs.removeLast()
+    }
+
+    /// Puts a member elsewhere among those of its slot, and tells its own list.
+    private mutating func move(from place: Int, to target: Int, on slot: Int) {
+        guard place != target else { return }
+        let member = entries[slot].members[place]
+        let back = entries[slot].backs[place]
+        entries[slot].members[target] = member
+        entries[slot].backs[target] = back
+        memberships[Int(member)][Int(back)].place = UInt32(target)
     }
 
     private func hash(of name: UnsafeRawBufferPointer) -> UInt64 {

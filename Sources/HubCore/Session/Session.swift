@@ -17,6 +17,8 @@ package struct Session: Sendable {
     }
 
     package var phase: Phase
+    /// What it speaks: chosen in the opening handshake, for good.
+    package var format: WireFormat
     package var generation: UInt32
     package var rights: Rights
     /// Empty until authenticated.
@@ -39,6 +41,7 @@ package struct Session: Sendable {
 
     package init(generation: UInt32, serial: UInt64, since: UInt64, at now: Instant) {
         phase = .anonymous
+        format = .json
         self.generation = generation
         rights = .user(.empty)
         user = .empty

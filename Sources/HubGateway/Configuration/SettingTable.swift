@@ -3,7 +3,7 @@ import HubCore
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
-    static let all: [Setting] = node + redis + access + presence + limits + deadlines + namespaces + diagnostics
+    static let all: [Setting] = node + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
 
     private static let node: [Setting] = [
         .list(
@@ -124,6 +124,19 @@ enum SettingTable {
         .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, live: true, "Body of an HTTP request."),
     ]
 
+    private static let deflate: [Setting] = [
+        .integer(
+            "deflate.level", \.deflate.level, 0...9,
+            "How hard messages are compressed for clients that offer permessage-deflate; 0: not at all."),
+        .integer("deflate.windowBits", \.deflate.windowBits, 9...15, live: true, "Largest window of the compression, as a power of two."),
+        .size(
+            "deflate.minimumBytes", \.deflate.minimumBytes, 0...16 * 1024 * 1024, live: true,
+            "Shorter messages aren't compressed; one for a single connection isn't below four times that."),
+        .size(
+            "deflate.contextBudget", \.deflate.contextBudget, 0...1024 * 1024 * 1024 * 1024, live: true,
+            "Memory for connections whose compression goes on from message to message; 0: none does."),
+    ]
+
     private static let deadlines: [Setting] = [
         .duration(
             "deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), live: true,
@@ -180,7 +193,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-        "tls", "hooks", "proxy", "drain", "deflate", "redis.sentinel", "redis.cluster",
+        "tls", "hooks", "proxy", "drain", "redis.sentinel", "redis.cluster",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

@@ -24,7 +24,7 @@ extension GatewayLoop {
         case .page: return .respond(Page.response())
         case .socket: return openSocket(request, on: id)
         case .echo:
-            prepare(id, kind: .echo, credential: .later, device: .empty, defaultChannel: .empty)
+            prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
             return .upgrade(subprotocol: nil)
         case .user(let user): return authorized(request, .read) { inspect(user, on: id) }
         case .presence: return authorized(request, .read) { readPresence(request, on: id) }
@@ -98,14 +98,15 @@ extension GatewayLoop {
             return .respond(.error(WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)))
         case .stopping: return .respond(.error(WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)))
         }
-        if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
         if let refusal = turnAway(request, on: id) { return refusal }
         do throws(WireError) {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
-            prepare(id, kind: .session, credential: credential, device: device, defaultChannel: channel)
-            return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
+            // None offered, or none that we know: JSON, and no subprotocol is chosen.
+            let format = request.preferredFormat()
+            prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
+            return .upgrade(subprotocol: format?.subprotocol)
         } catch {
             if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
             return .respond(.error(error))
@@ -123,8 +124,9 @@ extension GatewayLoop {
         numbers.turnedAway += 1
         // A page's script isn't shown the answer to a handshake: it can read a close frame only.
         if request.header("origin") != nil {
-            prepare(id, kind: .turnedAway, credential: .later, device: .empty, defaultChannel: .empty)
-            return .upgrade(subprotocol: request.offersSubprotocol("hub.v1.json") ? "hub.v1.json" : nil)
+            let format = request.preferredFormat()
+            prepare(id, kind: .turnedAway, format: format ?? .json, credential: .later, device: .empty, defaultChannel: .empty)
+            return .upgrade(subprotocol: format?.subprotocol)
         }
         let hint = state.admission.hint(perSecond: rate, at: net.now)
         return .respond(
@@ -160,5 +162,14 @@ extension JSONBody {
     mutating func field(_ name: StaticString, _ value: StaticString) {
         key(name)
         string(value)
+    }
+}
+
+extension HTTPRequest {
+    /// The first subprotocol of ours in the client's order.
+    fileprivate borrowing func preferredFormat() -> WireFormat? {
+        preferredSubprotocol(among: WireFormat.allCases.map(\.subprotocol)).flatMap { chosen in
+            WireFormat.allCases.first { $0.subprotocol.utf8Start == chosen.utf8Start }
+        }
     }
 }

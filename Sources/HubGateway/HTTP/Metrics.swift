@@ -41,6 +41,18 @@ enum Metrics {
         page.counter("hub_messages_received_total", "WebSocket messages from clients.", sum(loops) { $0.net.messagesIn })
         page.counter("hub_received_bytes_total", "Bytes from clients.", sum(loops) { $0.net.bytesIn })
         page.counter("hub_sent_bytes_total", "Bytes to clients.", sum(loops) { $0.net.bytesOut })
+        page.counter("hub_deflate_agreed_total", "Connections that agreed to permessage-deflate.", sum(loops) { $0.net.deflateAgreed })
+        page.counter(
+            "hub_deflate_messages_total", "Messages compressed, a broadcast's once for each loop and window.",
+            sum(loops) { $0.net.deflated })
+        page.counter("hub_deflate_input_bytes_total", "Bytes of those before.", sum(loops) { $0.net.deflateBytesIn })
+        page.counter("hub_deflate_output_bytes_total", "Bytes of those after.", sum(loops) { $0.net.deflateBytesOut })
+        page.counter("hub_inflate_messages_total", "Compressed messages from clients.", sum(loops) { $0.net.inflated })
+        page.counter("hub_inflate_input_bytes_total", "Bytes of those before.", sum(loops) { $0.net.inflateBytesIn })
+        page.counter("hub_inflate_output_bytes_total", "Bytes of those after.", sum(loops) { $0.net.inflateBytesOut })
+        page.counter(
+            "hub_inflate_refused_total", "Compressed messages above the limit when inflated, or malformed.",
+            sum(loops) { $0.net.inflateRefused })
         page.counter("hub_writes_total", "Write calls to clients' sockets.", sum(loops) { $0.net.writes })
         page.counter("hub_deliveries_total", "Publications handed to subscribers, each counted.", sum(loops) { $0.deliveries })
         page.family("hub_publications_total", "Publications taken from clients and the API.", "counter")

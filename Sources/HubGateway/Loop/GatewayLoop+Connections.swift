@@ -20,7 +20,9 @@ extension GatewayLoop: ServerHandler {
     }
 
     /// Fills the connection's place; `opened` follows when the handshake was in order.
-    func prepare(_ id: ConnectionID, kind: ConnectionKind, credential: Credential, device: Name, defaultChannel: Name) {
+    func prepare(
+        _ id: ConnectionID, kind: ConnectionKind, format: WireFormat, credential: Credential, device: Name, defaultChannel: Name
+    ) {
         let index = Int(id.index)
         while sessions.count <= index {
             sessions.append(Session(generation: 0, serial: 0, since: 0, at: net.now))
@@ -28,6 +30,7 @@ extension GatewayLoop: ServerHandler {
         }
         var session = Session(
             generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
+        session.format = format
         session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
         session.defaultChannel = defaultChannel
         switch credential {
@@ -99,10 +102,10 @@ extension GatewayLoop: ServerHandler {
             connection: node.connection(session.serial), node: node.name, user: session.user, device: session.device,
             pingMilliseconds: configuration.ping.milliseconds, messageBytesMax: UInt64(configuration.limits.messageBytes),
             channelsMax: UInt64(configuration.limits.channels), channels: channels, tokenExpires: session.tokenExpires)
-        net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.welcome(welcome, into: &$0) }
+        send(to: id, as: .system) { EnvelopeEncoder.welcome(welcome, format: $0, into: &$1) }
         sessions[index].phase = .open
         if case .down(let reason) = health {
-            net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), into: &$0) }
+            send(to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), format: $0, into: &$1) }
         }
         if let requestId = connectRequests.removeValue(forKey: id.index) { acknowledgeConnect(requestId, on: id) }
         replay(id)
@@ -113,7 +116,7 @@ extension GatewayLoop: ServerHandler {
         guard let waiting = early.removeValue(forKey: id.index) else { return }
         for message in waiting.messages {
             guard isCurrent(id) else { return }
-            message.withUnsafeBytes { self.message($0, .text, on: id) }
+            message.withUnsafeBytes { self.message($0, sessions[Int(id.index)].format.messageKind, on: id) }
         }
     }
 
@@ -145,8 +148,10 @@ extension GatewayLoop: ServerHandler {
         case .echo:
             net.sendMessage(kind, to: id, as: .reply) { $0.append(bytes) }
         case .session:
-            guard kind == .text else {
-                net.close(id, code: CloseCode.unsupportedData.rawValue, reason: "hub.v1.json takes text messages")
+            let format = sessions[Int(id.index)].format
+            guard kind == format.messageKind else {
+                let reason = format == .json ? "hub.v1.json takes text messages" : "hub.v1.msgpack takes binary messages"
+                net.close(id, code: CloseCode.unsupportedData.rawValue, reason: reason)
                 return
             }
             switch sessions[Int(id.index)].phase {
@@ -177,7 +182,7 @@ extension GatewayLoop: ServerHandler {
     func drained(_ id: ConnectionID, _ dropped: DroppedFrames) {
         guard isCurrent(id), sessions[Int(id.index)].isWelcomed else { return }
         for (name, count) in [("typing", dropped.typing), ("presence", dropped.presence), ("read", dropped.read)] where count > 0 {
-            net.sendMessage(.text, to: id, as: .system) { EnvelopeEncoder.system(.dropped(class: name, count: count), into: &$0) }
+            send(to: id, as: .system) { EnvelopeEncoder.system(.dropped(class: name, count: count), format: $0, into: &$1) }
         }
     }
 
@@ -232,9 +237,12 @@ extension GatewayLoop: ServerHandler {
         case .up: event = .restored
         case .down(let reason): event = .degraded(reason: reason)
         }
-        let frame = net.makeFrame(.text) { EnvelopeEncoder.system(event, into: &$0) }
+        let frames = WireFormat.allCases.map { format in
+            net.makeFrame(format.messageKind) { EnvelopeEncoder.system(event, format: format, into: &$0) }
+        }
         for index in kinds.indices where kinds[index] == .session && sessions[index].isWelcomed {
-            net.send(frame, to: ConnectionID(index: UInt32(index), generation: sessions[index].generation), as: .system)
+            let id = ConnectionID(index: UInt32(index), generation: sessions[index].generation)
+            net.send(frames[Int(sessions[index].format.rawValue)], to: id, as: .system)
         }
     }
 

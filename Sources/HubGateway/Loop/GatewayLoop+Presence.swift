@@ -12,7 +12,7 @@ extension GatewayLoop {
 
     func setStatus(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         let payload = request.payload.bytes(in: bytes)
-        guard request.payload.isPresent, let status = Payload.status(payload) else {
+        guard request.payload.isPresent, let status = Payload.status(payload, format: request.format) else {
             refuse(
                 WireError(.malformed, "payload of presence must be {\"status\": \"online\"}, \"away\" or \"invisible\""), request.id,
                 in: bytes, on: id)
@@ -34,8 +34,8 @@ extension GatewayLoop {
         case .success(let version):
             guard waiting.id.isPresent else { return }
             waiting.id.withBytes { raw in
-                net.sendMessage(.text, to: waiting.connection, as: .reply) {
-                    EnvelopeEncoder.ackPresence(id: raw, version: version, into: &$0)
+                send(to: waiting.connection, as: .reply) {
+                    EnvelopeEncoder.ackPresence(id: raw, version: version, format: $0, into: &$1)
                 }
             }
         }
@@ -63,7 +63,7 @@ extension GatewayLoop {
             // Watching begins before the snapshot is read, so that no change falls between; versions sort out what overlaps.
             for user in users {
                 let slot = watched.insert(user).slot
-                watched.add(id.index, to: slot)
+                watched.add(id.index, to: slot, sessions[Int(id.index)].format)
             }
             let key = pending.insert(Pending(kind: .watch, connection: id, id: RequestID(request.id.bytes(in: bytes))))
             outbox.append(.watch(users, loop: number, tag: tag(key)))
@@ -75,8 +75,8 @@ extension GatewayLoop {
     func watchAnswered(_ changes: [PresenceChange], isStale: Bool, tag: UInt64) {
         guard let waiting = pending.remove(tag), case .watch = waiting.kind, waiting.id.isPresent else { return }
         waiting.id.withBytes { raw in
-            net.sendMessage(.text, to: waiting.connection, as: .reply) {
-                EnvelopeEncoder.ackWatch(id: raw, users: changes, isStale: isStale, into: &$0)
+            send(to: waiting.connection, as: .reply) {
+                EnvelopeEncoder.ackWatch(id: raw, users: changes, isStale: isStale, format: $0, into: &$1)
             }
         }
     }
@@ -105,12 +105,12 @@ extension GatewayLoop {
         guard request.users.isPresent else { throw WireError(.malformed, "users is missing") }
         let limit = configuration.limits.watchRequest
         var users: [Name] = []
-        var elements = JSONElements(bytes, range: request.users, depthMax: configuration.limits.depth)
+        var elements = WireElements(bytes, range: request.users, format: request.format, depthMax: configuration.limits.depth)
         while let element = try elements.next() {
             guard users.count < limit else { throw WireError(.tooMany, "more than \(limit) users in one request") }
-            guard element.kind == .string,
-                let name = JSONText.name(element.range.bytes(in: bytes), hasEscapes: element.hasEscapes, limit: Name.lengthMax)
-            else { throw WireError(.badName, "users[\(users.count)] must be 1 to 255 bytes of text without control characters") }
+            guard let name = element.name(in: bytes) else {
+                throw WireError(.badName, "users[\(users.count)] must be 1 to 255 bytes of text without control characters")
+            }
             users.append(name)
         }
         return users
@@ -140,31 +140,36 @@ extension GatewayLoop {
         }
         changesWaiting.removeAll(keepingCapacity: true)
         if newest.count == 1 {
-            // The usual case: one frame for all watchers.
-            let frame = net.makeFrame(.text) { EnvelopeEncoder.presence([newest[0].change], into: &$0) }
-            watched.withMembers(of: newest[0].slot) { net.broadcast(frame, to: $0, as: .presence, key: Self.key(newest[0].slot)) }
+            // The usual case: one frame for all watchers of a format.
+            let (slot, change) = newest[0]
+            for format in WireFormat.allCases where watched.memberCount(of: slot, format) > 0 {
+                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
+                watched.withMembers(of: slot, format) { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
+            }
             return
         }
         var perWatcher: [UInt32: [PresenceChange]] = [:]
         var slow: [UInt32] = []
         for (slot, change) in newest {
-            slow.removeAll(keepingCapacity: true)
-            watched.withMembers(of: slot) { members in
-                for member in members {
-                    if net.queuedBytes(self.id(of: member)) > 0 {
-                        slow.append(member)
-                    } else {
-                        perWatcher[member, default: []].append(change)
+            for format in WireFormat.allCases {
+                slow.removeAll(keepingCapacity: true)
+                watched.withMembers(of: slot, format) { members in
+                    for member in members {
+                        if net.queuedBytes(self.id(of: member)) > 0 {
+                            slow.append(member)
+                        } else {
+                            perWatcher[member, default: []].append(change)
+                        }
                     }
                 }
+                // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
+                guard !slow.isEmpty else { continue }
+                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
+                slow.withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
             }
-            // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
-            guard !slow.isEmpty else { continue }
-            let frame = net.makeFrame(.text) { EnvelopeEncoder.presence([change], into: &$0) }
-            slow.withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
         }
         for (index, changes) in perWatcher {
-            net.sendMessage(.text, to: id(of: index), as: .presence) { EnvelopeEncoder.presence(changes, into: &$0) }
+            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(changes, format: $0, into: &$1) }
         }
     }
 

@@ -16,7 +16,7 @@ extension GatewayLoop {
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
-                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)))
+                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId)
             let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
             numbers.publications[Int(messageClass.rawValue)] += 1
@@ -35,10 +35,10 @@ extension GatewayLoop {
             case .success(let published):
                 guard waiting.id.isPresent else { return }
                 waiting.id.withBytes { raw in
-                    net.sendMessage(.text, to: waiting.connection, as: .reply) {
+                    send(to: waiting.connection, as: .reply) {
                         EnvelopeEncoder.ackPublish(
                             id: raw, channel: channel, messageId: messageId, position: published.position,
-                            isDuplicate: published.isDuplicate, into: &$0)
+                            isDuplicate: published.isDuplicate, format: $0, into: &$1)
                     }
                 }
             }
@@ -54,13 +54,13 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, Payload.isTyping(payload) != nil else {
+            guard request.payload.isPresent, Payload.isTyping(payload, format: request.format) != nil else {
                 throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
             }
             numbers.publications[Int(MessageClass.typing.rawValue)] += 1
             let publication = Publication(
                 messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload))
+                payload: [UInt8](payload), payloadFormat: request.format)
             outbox.append(.broadcast(publication, channel: channel))
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {
@@ -74,7 +74,7 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, let offset = Payload.readOffset(payload) else {
+            guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
             numbers.publications[Int(MessageClass.read.rawValue)] += 1
@@ -82,7 +82,7 @@ extension GatewayLoop {
                 Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
             let publication = Publication(
                 messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload))
+                payload: [UInt8](payload), payloadFormat: request.format)
             outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -96,8 +96,8 @@ extension GatewayLoop {
         case .success(let offset):
             guard waiting.id.isPresent else { return }
             waiting.id.withBytes { raw in
-                net.sendMessage(.text, to: waiting.connection, as: .reply) {
-                    EnvelopeEncoder.ackRead(id: raw, channel: channel, offset: offset, into: &$0)
+                send(to: waiting.connection, as: .reply) {
+                    EnvelopeEncoder.ackRead(id: raw, channel: channel, offset: offset, format: $0, into: &$1)
                 }
             }
         }
@@ -105,26 +105,22 @@ extension GatewayLoop {
 
     // MARK: Out
 
-    /// Encoded once, handed to every member: no allocation, no retain for each of them.
+    /// Encoded once for each format, handed to every member: no allocation, no retain for each of them.
     func deliver(_ delivery: DurableDelivery) {
         guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = delivery.publication.position
-        let frame = net.makeFrame(.text) {
+        fanOut(to: slot, as: .publication) {
             EnvelopeEncoder.publication(
-                delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, into: &$0)
+                delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, format: $0, into: &$1)
         }
-        fanOut(frame, slot: slot, as: .publication)
     }
 
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        let frame = net.makeFrame(.text) { EnvelopeEncoder.publication(publication, channel: channel, position: nil, into: &$0) }
-        guard publication.messageClass == .read else { return fanOut(frame, slot: slot, as: .typing) }
-        // The last position of each user in each channel counts. The hash is seeded for each process, and no client can aim at another's.
-        var hasher = Hasher()
-        hasher.combine(slot)
-        publication.user.bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
-        fanOut(frame, slot: slot, as: .read, key: UInt64(bitPattern: Int64(hasher.finalize())) | 1)
+        let isTyping = publication.messageClass == .typing
+        fanOut(to: slot, as: isTyping ? .typing : .read, key: isTyping ? 0 : Self.key(slot, publication.user)) {
+            EnvelopeEncoder.publication(publication, channel: channel, position: nil, format: $0, into: &$1)
+        }
     }
 
     /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
@@ -132,14 +128,32 @@ extension GatewayLoop {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = position
         numbers.resyncs += 1
-        let frame = net.makeFrame(.text) {
-            EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), into: &$0)
+        fanOut(to: slot, as: .system) {
+            EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), format: $0, into: &$1)
         }
-        fanOut(frame, slot: slot, as: .system)
     }
 
-    private func fanOut(_ frame: OutFrame, slot: Int, as sendClass: SendClass, key: UInt64 = 0) {
-        channels.withMembers(of: slot) { members in
+    /// The last read position of each user in each channel counts. The hash is seeded for each process: no client can aim at another's.
+    private static func key(_ slot: Int, _ user: Name) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(slot)
+        user.bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
+    }
+
+    /// `encode` is called once for each format that a member of the channel speaks.
+    private func fanOut(to slot: Int, as sendClass: SendClass, key: UInt64 = 0, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+        fanOut(.json, to: slot, as: sendClass, key, encode)
+        fanOut(.messagePack, to: slot, as: sendClass, key, encode)
+    }
+
+    @inline(__always)
+    private func fanOut(
+        _ format: WireFormat, to slot: Int, as sendClass: SendClass, _ key: UInt64, _ encode: (WireFormat, inout ByteBuffer) -> Void
+    ) {
+        guard channels.memberCount(of: slot, format) > 0 else { return }
+        let frame = net.makeFrame(format.messageKind) { encode(format, &$0) }
+        channels.withMembers(of: slot, format) { members in
             net.broadcast(frame, to: members, as: sendClass, key: key)
             numbers.deliveries += UInt64(members.count)
         }

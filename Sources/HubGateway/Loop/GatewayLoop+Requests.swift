@@ -7,7 +7,7 @@ import HubWire
 extension GatewayLoop {
     func handle(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         let index = Int(id.index)
-        switch EnvelopeScanner.scan(bytes, depthMax: configuration.limits.depth) {
+        switch EnvelopeScanner.scan(bytes, format: sessions[index].format, depthMax: configuration.limits.depth) {
         case .refused(let error, let range):
             // What can't be read costs its sender as much as what can.
             if let limited = sessions[index].judge(.ping, limits: configuration.limits, at: net.now) {
@@ -38,7 +38,7 @@ extension GatewayLoop {
         case .unwatch: unwatch(request, bytes, on: id)
         case .connect: connect(request, bytes, on: id)
         case .ping:
-            net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.pong(id: request.id.bytes(in: bytes), into: &$0) }
+            send(to: id, as: .reply) { EnvelopeEncoder.pong(id: request.id.bytes(in: bytes), format: $0, into: &$1) }
         case .leave: leave(request, bytes, on: id)
         case .members, .history:
             let name = request.type == .members ? "members" : "history"
@@ -48,13 +48,19 @@ extension GatewayLoop {
 
     // MARK: Answers
 
+    /// One message in the format that the connection speaks. (When another one has its place by now, nothing is sent.)
+    func send(to id: ConnectionID, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+        let format = sessions[Int(id.index)].format
+        net.sendMessage(format.messageKind, to: id, as: sendClass) { encode(format, &$0) }
+    }
+
     func refuse(_ error: WireError, _ range: ByteRange, in bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         refuse(error, range.bytes(in: bytes), on: id)
     }
 
     func refuse(_ error: WireError, _ requestId: UnsafeRawBufferPointer, on id: ConnectionID) {
         if let place = ErrorCode.allCases.firstIndex(of: error.code) { numbers.refusals[place] += 1 }
-        net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.error(id: requestId, error, into: &$0) }
+        send(to: id, as: .reply) { EnvelopeEncoder.error(id: requestId, error, format: $0, into: &$1) }
     }
 
     func refuse(_ error: WireError, _ requestId: RequestID, on id: ConnectionID) {
@@ -64,7 +70,7 @@ extension GatewayLoop {
     /// A plain `ack`, sent only where there's an id to carry back.
     func acknowledge(_ range: ByteRange, in bytes: UnsafeRawBufferPointer, channel: Name?, on id: ConnectionID) {
         guard range.isPresent else { return }
-        net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.ack(id: range.bytes(in: bytes), channel: channel, into: &$0) }
+        send(to: id, as: .reply) { EnvelopeEncoder.ack(id: range.bytes(in: bytes), channel: channel, format: $0, into: &$1) }
     }
 
     // MARK: Fields
@@ -81,7 +87,7 @@ extension GatewayLoop {
         let raw = request.channel.bytes(in: bytes)
         // A channel that this loop carries already was validated when it was made: its name is shared, not copied.
         if !request.escapes, let slot = channels.slot(of: raw) { return channels.name(at: slot) }
-        guard let name = JSONText.name(raw, hasEscapes: request.escapes, limit: Name.lengthMax) else {
+        guard let name = request.name(request.channel, in: bytes) else {
             throw WireError(.badName, "channel must be 1 to 255 bytes of UTF-8 without control characters")
         }
         return name
@@ -92,7 +98,7 @@ extension GatewayLoop {
             return Name(trusted: Array("\(chance.mark())\(chance.mark())".utf8))
         }
         let limit = configuration.limits.messageIdBytes
-        guard let name = JSONText.name(request.messageId.bytes(in: bytes), hasEscapes: request.escapes, limit: limit) else {
+        guard let name = request.name(request.messageId, in: bytes, limit: limit) else {
             throw WireError(.badName, "messageId must be 1 to \(limit) bytes of UTF-8 without control characters")
         }
         return name
@@ -112,7 +118,7 @@ extension GatewayLoop {
             return
         }
         scratch.removeAll()
-        let isReadable = JSONText.unescape(request.token.bytes(in: bytes), into: &scratch)
+        let isReadable = request.text(request.token, in: bytes, into: &scratch)
         let verdict =
             isReadable
             ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds())
@@ -128,8 +134,7 @@ extension GatewayLoop {
                 sessions[index].rights = .user(claims.user)
                 sessions[index].tokenExpires = claims.expires
                 if request.device.isPresent {
-                    let raw = request.device.bytes(in: bytes)
-                    guard let device = JSONText.name(raw, hasEscapes: request.escapes, limit: configuration.limits.deviceBytes) else {
+                    guard let device = request.name(request.device, in: bytes, limit: configuration.limits.deviceBytes) else {
                         let limit = configuration.limits.deviceBytes
                         refuse(
                             WireError(.badName, "device must be 1 to \(limit) bytes without control characters"), request.id, in: bytes,
@@ -157,7 +162,7 @@ extension GatewayLoop {
         guard requestId.isPresent else { return }
         let user = sessions[Int(id.index)].user
         requestId.withBytes { raw in
-            net.sendMessage(.text, to: id, as: .reply) { EnvelopeEncoder.ackConnect(id: raw, user: user, into: &$0) }
+            send(to: id, as: .reply) { EnvelopeEncoder.ackConnect(id: raw, user: user, format: $0, into: &$1) }
         }
     }
 
@@ -182,4 +187,9 @@ extension GatewayLoop {
         else { return }
         outbox.append(.activity(connection: node.connection(sessions[index].serial)))
     }
+}
+
+extension WireFormat {
+    /// The WebSocket message that an envelope travels in.
+    var messageKind: MessageKind { self == .json ? .text : .binary }
 }

@@ -36,7 +36,7 @@ extension GatewayLoop {
     private func readChannels(
         _ request: Request, _ bytes: UnsafeRawBufferPointer, into wanted: inout [(channel: Name, position: Position?, refusal: WireError?)]
     ) throws(WireError) {
-        var elements = JSONElements(bytes, range: request.channels, depthMax: configuration.limits.depth)
+        var elements = WireElements(bytes, range: request.channels, format: request.format, depthMax: configuration.limits.depth)
         while let element = try elements.next() {
             guard wanted.count < configuration.limits.channels else {
                 throw WireError(.tooMany, "more than \(configuration.limits.channels) channels in one request (limits.channels)")
@@ -45,14 +45,13 @@ extension GatewayLoop {
             var place: Position?
             switch element.kind {
             case .string:
-                name = JSONText.name(element.range.bytes(in: bytes), hasEscapes: element.hasEscapes, limit: Name.lengthMax)
+                name = element.name(in: bytes)
             case .object:
-                var fields = JSONFields(bytes, range: element.range, depthMax: configuration.limits.depth)
+                var fields = WireFields(bytes, range: element.range, format: request.format, depthMax: configuration.limits.depth)
                 while let (key, value) = try fields.next() {
-                    let raw = value.range.bytes(in: bytes)
-                    if key.range.bytes(in: bytes).elementsEqual("channel".utf8), value.kind == .string {
-                        name = JSONText.name(raw, hasEscapes: value.hasEscapes, limit: Name.lengthMax)
-                    } else if key.range.bytes(in: bytes).elementsEqual("position".utf8), value.kind == .string {
+                    if key.isText("channel", in: bytes), value.kind == .string {
+                        name = value.name(in: bytes)
+                    } else if key.isText("position", in: bytes), value.kind == .string {
                         place = try position(value.range, in: bytes, escapes: value.hasEscapes)
                     }
                 }
@@ -124,7 +123,7 @@ extension GatewayLoop {
     }
 
     private func join(_ id: ConnectionID, slot: Int) {
-        if channels.add(id.index, to: slot) { numbers.subscriptions += 1 }
+        if channels.add(id.index, to: slot, sessions[Int(id.index)].format) { numbers.subscriptions += 1 }
     }
 
     // MARK: Answering
@@ -162,8 +161,8 @@ extension GatewayLoop {
                 return
             }
             requestId.withBytes { raw in
-                net.sendMessage(.text, to: done.connection, as: .reply) {
-                    EnvelopeEncoder.ackSubscribe(id: raw, results: done.results, isList: isList, into: &$0)
+                send(to: done.connection, as: .reply) {
+                    EnvelopeEncoder.ackSubscribe(id: raw, results: done.results, isList: isList, format: $0, into: &$1)
                 }
             }
         }

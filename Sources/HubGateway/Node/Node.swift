@@ -199,6 +199,10 @@ package final class Node {
         limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        limits.deflate.level = configuration.deflate.level
+        limits.deflate.windowBits = configuration.deflate.windowBits
+        limits.deflate.minimumBytes = configuration.deflate.minimumBytes
+        limits.deflate.contexts.limit = configuration.deflate.contextBudget
         limits.headDeadline = configuration.deadlines.head
         limits.keepAlive = configuration.deadlines.idle
         limits.closeDeadline = configuration.deadlines.close

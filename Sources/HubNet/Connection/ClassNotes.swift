@@ -11,36 +11,49 @@ struct ClassNotes {
         var key: UInt64
     }
 
-    /// By `start`.
-    private var notes: [Note] = []
+    /// By `start`; deflated forms apart, since they lie in an arena of their own and so each list grows at its end.
+    private var plain: [Note] = []
+    private var deflated: [Note] = []
 
-    var isEmpty: Bool { notes.isEmpty }
+    var isEmpty: Bool { plain.isEmpty && deflated.isEmpty }
 
     mutating func add(_ start: UInt32, _ sendClass: SendClass, key: UInt64) {
+        let note = Note(start: start, sendClass: sendClass, key: key)
+        if ArenaRange.isDeflated(start) { Self.add(note, to: &deflated) } else { Self.add(note, to: &plain) }
+    }
+
+    private static func add(_ note: Note, to notes: inout [Note]) {
         // Frames are mostly sent in the order that they were made in.
-        if let last = notes.last, last.start >= start {
-            let place = firstIndex(from: start)
-            if notes[place].start == start { return }
-            notes.insert(Note(start: start, sendClass: sendClass, key: key), at: place)
-        } else {
-            notes.append(Note(start: start, sendClass: sendClass, key: key))
+        guard let last = notes.last, last.start >= note.start else {
+            notes.append(note)
+            return
         }
+        let place = firstIndex(from: note.start, in: notes)
+        if notes[place].start != note.start { notes.insert(note, at: place) }
+    }
+
+    /// Another form of a frame is what the frame is.
+    mutating func copy(of start: UInt32, to other: UInt32) {
+        let place = Self.firstIndex(from: start, in: plain)
+        if place < plain.count, plain[place].start == start { add(other, plain[place].sendClass, key: plain[place].key) }
     }
 
     mutating func removeAll() {
-        if !notes.isEmpty { notes.removeAll(keepingCapacity: notes.capacity <= 4096) }
+        if !plain.isEmpty { plain.removeAll(keepingCapacity: plain.capacity <= 4096) }
+        if !deflated.isEmpty { deflated.removeAll(keepingCapacity: deflated.capacity <= 4096) }
     }
 
     /// Calls `body` with the notes of the frames that begin within `start..<end`.
     func each(from start: UInt32, to end: UInt32, _ body: (Note) -> Void) {
-        var place = firstIndex(from: start)
+        let notes = ArenaRange.isDeflated(start) ? deflated : plain
+        var place = Self.firstIndex(from: start, in: notes)
         while place < notes.count, notes[place].start < end {
             body(notes[place])
             place += 1
         }
     }
 
-    private func firstIndex(from start: UInt32) -> Int {
+    private static func firstIndex(from start: UInt32, in notes: [Note]) -> Int {
         var low = 0
         var high = notes.count
         while low < high {

@@ -64,16 +64,20 @@ struct Connection {
     var descriptor: Int32 = -1
     var generation: UInt32 = 1
     var phase: Phase = .dead
+    /// How what leaves is compressed.
+    var form = WireForm.plain
     var flags: Flags = []
     /// With which code the hold's deadline closes; in `closing`, with which one we closed.
     var code: UInt16 = 0
+    /// Pings answered in this turn.
+    var pongs: UInt8 = 0
     /// The last range of this turn's arena that is queued here; `pendingEnd` 0: none.
     var pendingStart: UInt32 = 0
     var pendingEnd: UInt32 = 0
     /// Ranges queued before it, in the segment pool.
     var segmentHead: UInt32 = SegmentPool.none
     var segmentTail: UInt32 = SegmentPool.none
-    /// This turn's latest pong in the arena; 0: none.
+    /// The pong for the latest of this turn's further pings, in the arena; 0: none.
     var pongStart: UInt32 = 0
     var backlog: UnsafeMutablePointer<Backlog>?
     /// `Instant.nanoseconds` of the last bytes in.

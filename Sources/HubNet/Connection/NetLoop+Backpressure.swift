@@ -49,6 +49,11 @@ extension NetLoop {
         return marks
     }
 
+    /// Who may send larger messages than others is answered with as large ones (diagnostics): one of them may wait on top.
+    private func outboundLimit(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        options.limits.outboundBytes + Int(connection.pointee.messageLimit)
+    }
+
     /// A frame queue has a limit of its own. HTTP answers are made one at a time, and bounded by what makes them.
     private func speaksFrames(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         connection.pointee.phase == .open || connection.pointee.phase == .closing
@@ -62,7 +67,7 @@ extension NetLoop {
         var incoming = Backlog.Incoming(bytes: bytes, marks: marks)
         var dropped = DroppedFrames()
         if speaksFrames(connection) {
-            let limit = options.limits.outboundBytes
+            let limit = outboundLimit(connection)
             func cost() -> Int { Backlog.cost(connection.pointee.backlog, adding: incoming.bytes.count, marks: incoming.marks.count) }
             if cost() > limit / 2 {
                 dropped += thin(connection.pointee.backlog, &incoming, conflating: false)
@@ -126,7 +131,7 @@ extension NetLoop {
             if connection.pointee.backlog != nil { framesDropped += Backlog.cut(&connection.pointee.backlog) }
             state.pointee.counters.framesDropped += UInt64(framesDropped)
         }
-        guard isWireWhole, Backlog.cost(connection.pointee.backlog, adding: kept.count, marks: 0) <= options.limits.outboundBytes else {
+        guard isWireWhole, Backlog.cost(connection.pointee.backlog, adding: kept.count, marks: 0) <= outboundLimit(connection) else {
             report(index, connection, isClosing || connection.pointee.code != 0 ? .us(code: connection.pointee.code) : .lost("too slow"))
             tearDown(index)
             return
@@ -152,15 +157,11 @@ extension NetLoop {
     }
 
     private func frameCount(_ queued: QueuedRanges) -> Int {
-        let arena = state.pointee.arena.bytes
-        func count(_ start: UInt32, _ end: UInt32) -> Int {
-            FrameWalk.count(UnsafeRawBufferPointer(rebasing: arena[Int(start)..<Int(end)]))
-        }
-        var frames = count(queued.start, queued.end)
+        var frames = FrameWalk.count(state.pointee.bytes(from: queued.start, to: queued.end))
         var segment = queued.head
         while segment != SegmentPool.none {
             let range = state.pointee.segments[segment]
-            frames += count(range.start, range.end)
+            frames += FrameWalk.count(state.pointee.bytes(from: range.start, to: range.end))
             segment = range.next
         }
         return frames
@@ -261,7 +262,7 @@ extension NetLoop {
             case .bytes(let sent):
                 state.pointee.counters.bytesOut += UInt64(sent)
                 Backlog.removeFirst(backlog, sent)
-                if sent < waiting.count { return tellDropped(index, connection, whenBelow: options.limits.outboundBytes / 4) }
+                if sent < waiting.count { return tellDropped(index, connection, whenBelow: outboundLimit(connection) / 4) }
             case .wouldBlock: return
             case .failed(let number):
                 lose(index, connection, System.message(number))

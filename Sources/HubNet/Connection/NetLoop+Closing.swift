@@ -166,6 +166,7 @@ extension NetLoop {
         connection.pointee.segmentTail = SegmentPool.none
         state.pointee.deadlines.disarm(index)
         if !state.pointee.acknowledged.isEmpty { state.pointee.acknowledged[index] = nil }
+        if connection.pointee.form.ownsContexts { giveBackContexts(index) }
         if connection.pointee.flags.contains(.isCounted) {
             connection.pointee.flags.remove(.isCounted)
             options.limits.connections.giveBack(connection.pointee.flags.contains(.isReserve) ? .reserve : .ordinary)

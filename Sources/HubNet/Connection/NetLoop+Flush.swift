@@ -12,6 +12,7 @@ extension NetLoop {
             let connection = state.pointee.table[index]
             connection.pointee.flags.remove(.isDirty)
             guard connection.pointee.phase != .dead else { continue }
+            connection.pointee.pongs = 0
             if connection.pointee.pongStart != 0 { queuePong(index, connection) }
             if connection.pointee.pendingEnd != 0 { writePending(index, connection) }
             if connection.pointee.phase == .finishing { endOutput(index, connection) }
@@ -34,8 +35,7 @@ extension NetLoop {
         let queued = takeQueued(connection)
         let bytes: UnsafeRawBufferPointer
         if queued.head == SegmentPool.none {
-            let start = Int(queued.start)
-            bytes = UnsafeRawBufferPointer(start: state.pointee.arena.base + start, count: Int(queued.end) - start)
+            bytes = state.pointee.bytes(from: queued.start, to: queued.end)
         } else {
             bytes = copyQueued(queued, into: &state.pointee.gathered)
         }
@@ -80,14 +80,13 @@ extension NetLoop {
     func copyQueued(_ queued: QueuedRanges, into buffer: inout ByteBuffer) -> UnsafeRawBufferPointer {
         buffer.removeAll()
         buffer.trim(above: LoopState.arenaSplit)
-        let base = state.pointee.arena.base
         var segment = queued.head
         while segment != SegmentPool.none {
             let range = state.pointee.segments[segment]
-            buffer.append(UnsafeRawBufferPointer(start: base + Int(range.start), count: Int(range.end - range.start)))
+            buffer.append(state.pointee.bytes(from: range.start, to: range.end))
             segment = range.next
         }
-        buffer.append(UnsafeRawBufferPointer(start: base + Int(queued.start), count: Int(queued.end - queued.start)))
+        buffer.append(state.pointee.bytes(from: queued.start, to: queued.end))
         return buffer.bytes
     }
 }

@@ -10,23 +10,33 @@ extension NetLoop {
         let limits = special == 0 ? state.pointee.frameLimits : FrameLimits(options.limits, messageBytes: special)
         let phase = connection.pointee.phase
         var offset = 0
+        var inflatedBytes = 0
         while offset < bytes.count {
+            if inflatedBytes > Self.inflatedBytesInTurn {
+                pause(index, connection)
+                resumeLater(index, connection)
+                break
+            }
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[offset...])
             switch connection.pointee.decoder.next(rest, limits: limits) {
             case .needMore(let wanted): return Progress(consumed: offset, wanted: wanted)
-            case .message(let kind, let payload, _, let consumed):
+            case .message(let kind, let payload, let isCompressed, let consumed):
                 offset += consumed
-                guard phase == .open, let server else { continue }
-                state.pointee.counters.messagesIn += 1
-                server.message(payload.bytes(in: UnsafeRawBufferPointer(rest)), kind, on: id)
-            case .fragment(let first, let payload, let isFinal, _, let consumed):
+                guard phase == .open else { continue }
+                let bytes = payload.bytes(in: UnsafeRawBufferPointer(rest))
+                if isCompressed {
+                    inflatedBytes += deliverInflated(bytes, kind, limits, id, connection)
+                } else {
+                    deliver(bytes, kind, id)
+                }
+            case .fragment(let first, let payload, let isFinal, let isCompressed, let consumed):
                 offset += consumed
                 guard phase == .open else { continue }
                 // The decoder holds the sum within the limits.
-                HeldBytes.append(
-                    &connection.pointee.fragments, payload.bytes(in: UnsafeRawBufferPointer(rest)), limit: Int(limits.messageBytes))
+                let limit = isCompressed ? limits.compressedBytes : limits.messageBytes
+                HeldBytes.append(&connection.pointee.fragments, payload.bytes(in: UnsafeRawBufferPointer(rest)), limit: Int(limit))
                 if let first { connection.pointee.fragmentKind = first }
-                if isFinal { deliverFragments(id, connection) }
+                if isFinal { inflatedBytes += deliverFragments(isCompressed, limits, id, connection) }
             case .ping(let payload, let consumed):
                 offset += consumed
                 guard allowControlFrame(index, connection) else { return Progress(consumed: bytes.count, wanted: 0) }
@@ -50,23 +60,41 @@ extension NetLoop {
         return Progress(consumed: offset, wanted: 0)
     }
 
-    private func deliverFragments(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+    func deliver(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, _ id: ConnectionID) {
+        state.pointee.counters.messagesIn += 1
+        if let server { server.message(bytes, kind, on: id) }
+    }
+
+    /// Returns how many bytes were inflated.
+    private func deliverFragments(
+        _ isCompressed: Bool, _ limits: FrameLimits, _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>
+    ) -> Int {
         // Taken from the connection first: the handler may end it while it reads.
         var fragments = connection.pointee.fragments
         connection.pointee.fragments = nil
-        state.pointee.counters.messagesIn += 1
-        if let server {
-            let bytes = fragments.map { UnsafeRawBufferPointer(HeldBytes.buffer($0)) } ?? UnsafeRawBufferPointer(start: nil, count: 0)
-            server.message(bytes, connection.pointee.fragmentKind, on: id)
-        }
-        HeldBytes.free(&fragments)
+        defer { HeldBytes.free(&fragments) }
+        let bytes = fragments.map { UnsafeRawBufferPointer(HeldBytes.buffer($0)) } ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        let kind = connection.pointee.fragmentKind
+        if isCompressed { return deliverInflated(bytes, kind, limits, id, connection) }
+        deliver(bytes, kind, id)
+        return 0
     }
 
-    /// The latest ping of a turn is answered at its end (RFC 6455 §5.5.3 allows to skip the others).
+    /// Pings of one turn that are answered one by one.
+    private static let pongsMax = 16
+
+    /// A ping is answered at once, in order. From a peer that sends many in one turn only the latest is, at the turn's end (RFC 6455 §5.5.3
+    /// allows to skip the others).
     private func answerPing(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ payload: UnsafeRawBufferPointer) {
-        connection.pointee.pongStart = UInt32(state.pointee.arena.count)
+        let start = state.pointee.arena.count
         FrameEncoder.appendControl(.pong, payload, maskingKey: maskingKey(connection), into: &state.pointee.arena)
-        markDirty(index, connection)
+        if connection.pointee.pongs < Self.pongsMax {
+            connection.pointee.pongs += 1
+            queue(index, connection, from: start)
+        } else {
+            connection.pointee.pongStart = UInt32(start)
+            markDirty(index, connection)
+        }
     }
 
     /// Counts a ping or pong against the peer's allowance, as a virtual schedule (GCRA): one word, no refilling. Closes with 1008 when it's

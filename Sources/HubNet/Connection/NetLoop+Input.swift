@@ -48,7 +48,8 @@ extension NetLoop {
                 room = partial.pointee.capacity - partial.pointee.count
                 target = HeldBytes.bytes(partial) + partial.pointee.count
             } else {
-                room = LoopState.scratchBytes
+                // Compressed bytes are many more than they seem: fewer at once.
+                room = connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
                 target = state.pointee.scratch
             }
             switch System.receive(connection.pointee.descriptor, target, room) {
@@ -158,6 +159,7 @@ extension NetLoop {
             connection.pointee.flags.subtract([.isResuming, .isPaused, .waitsForDrain])
             workOffPartial(id.index, connection)
             deliverEnds()
+            splitTurn()
             guard state.pointee.table.find(id) != nil, !connection.pointee.flags.contains(.isPaused) else { continue }
             if connection.pointee.flags.contains(.inputEnded) {
                 inputEnded(id.index, connection)

@@ -2,48 +2,33 @@ import HubBase
 
 /// Frames out: encoded once into the turn's arena, queued as ranges of it.
 extension NetLoop {
-    /// Most frames are below 64 KiB: their header has 4 bytes, or 2, and then the payload moves down by two.
-    private static let gap = 4
-    private static let maskBytes = 4
-
     /// Encodes one unmasked message into this turn's arena: the header is put in front of what `body` appends. Valid in this turn only;
     /// may be sent to any number of connections.
     package func makeFrame(_ kind: MessageKind, _ body: (inout ByteBuffer) -> Void) -> OutFrame {
-        encode(kind == .text ? .text : .binary, maskingKey: nil, body)
+        let range = encode(Opcode(kind), maskingKey: nil, body)
+        let number = state.pointee.framesMade
+        state.pointee.framesMade &+= 1
+        return OutFrame(start: range.start, count: range.end - range.start, number: number)
     }
 
-    private func encode(_ opcode: Opcode, maskingKey: UInt32?, _ body: (inout ByteBuffer) -> Void) -> OutFrame {
+    private func encode(_ opcode: Opcode, maskingKey: UInt32?, _ body: (inout ByteBuffer) -> Void) -> ArenaRange {
         precondition(!state.pointee.isEncoding, "a frame is made while another one is being made")
         state.pointee.isEncoding = true
         defer { state.pointee.isEncoding = false }
         let start = state.pointee.arena.count
-        let gap = Self.gap + (maskingKey == nil ? 0 : Self.maskBytes)
-        _ = state.pointee.arena.reserve(gap)
-        state.pointee.arena.advance(by: gap)
+        let gap = FrameEncoder.leaveGap(isMasked: maskingKey != nil, into: &state.pointee.arena)
         body(&state.pointee.arena)
         let count = state.pointee.arena.count - start - gap
         precondition(count >= 0, "a frame's encoder took away what it didn't append")
-
-        // Frames lie one right after the other, so that a connection which gets several gets one range.
-        let headerBytes = (count < 126 ? 2 : count < 65536 ? 4 : 10) + (maskingKey == nil ? 0 : Self.maskBytes)
-        if headerBytes > gap {
-            _ = state.pointee.arena.reserve(headerBytes - gap)
-            state.pointee.arena.advance(by: headerBytes - gap)
-        }
-        let payload = state.pointee.arena.base + start + headerBytes
-        if headerBytes != gap { memmoveBytes(payload, state.pointee.arena.base + start + gap, count) }
-        if headerBytes < gap { state.pointee.arena.removeLast(gap - headerBytes) }
-        if let maskingKey { Masking.apply(maskingKey, to: UnsafeMutableRawBufferPointer(start: payload, count: count)) }
-        let written = FrameEncoder.writeHeader(before: payload, opcode, payloadBytes: count, maskingKey: maskingKey)
-        precondition(written == headerBytes, "a frame header of \(written) bytes where \(headerBytes) were left")
-        return frame(from: start)
+        FrameEncoder.placeHeader(from: start, opcode, payloadBytes: count, maskingKey: maskingKey, into: &state.pointee.arena)
+        return range(from: start)
     }
 
     /// What was appended to the arena since `start`.
-    private func frame(from start: Int) -> OutFrame {
+    private func range(from start: Int) -> ArenaRange {
         let end = state.pointee.arena.count
-        precondition(end <= Int(UInt32.max), "more than 4 GiB queued in one turn")
-        return OutFrame(start: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end - start))
+        precondition(end <= ArenaRange.bytesMax, "more than 2 GiB queued in one turn")
+        return ArenaRange(start: UInt32(truncatingIfNeeded: start), end: UInt32(truncatingIfNeeded: end))
     }
 
     /// Queues a frame. No allocation, no retain, no system call; the write happens at the end of the turn. False when the connection has
@@ -55,18 +40,25 @@ extension NetLoop {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return false }
         assert(!connection.pointee.flags.contains(.isClient), "a client's frames are masked: sendMessage")
         state.pointee.counters.framesOut += 1
-        note(frame, sendClass, key)
-        queue(id.index, connection, from: frame.start, to: frame.start + frame.count)
+        note(frame.start, sendClass, key)
+        if connection.pointee.form.isPlain {
+            queue(id.index, connection, from: frame.start, to: frame.start + frame.count)
+        } else {
+            let range = range(of: frame, for: id.index, connection)
+            queue(id.index, connection, from: range.start, to: range.end)
+        }
         return true
     }
 
     /// `send` to many, by connection index; indexes whose connection has gone are skipped. This is the fan-out's inner loop.
     package func broadcast(_ frame: OutFrame, to indexes: UnsafeBufferPointer<UInt32>, as sendClass: SendClass, key: UInt64 = 0) {
-        note(frame, sendClass, key)
+        note(frame.start, sendClass, key)
         let chunks = state.pointee.table.chunks
         let slots = state.pointee.table.count
-        let start = frame.start
-        let end = frame.start + frame.count
+        // Runs of connections of one form are the rule: plain ones here, or those that agreed to one window.
+        var form = WireForm.plain
+        var start = frame.start
+        var end = frame.start + frame.count
         var queued: UInt64 = 0
         for index in indexes {
             guard index < slots else { continue }
@@ -74,6 +66,13 @@ extension NetLoop {
                 chunks[Int(index >> ConnectionTable.chunkShift)].unsafelyUnwrapped + Int(index & UInt32(ConnectionTable.chunkCount - 1))
             guard connection.pointee.phase == .open else { continue }
             queued += 1
+            if connection.pointee.form != form {
+                let range = range(of: frame, for: index, connection)
+                start = range.start
+                end = range.end
+                // What a connection's own context made is for that one alone: the next one is asked again.
+                form = connection.pointee.form.ownsDeflater ? .none : connection.pointee.form
+            }
             if connection.pointee.pendingEnd == start {
                 connection.pointee.pendingEnd = end
             } else {
@@ -88,12 +87,14 @@ extension NetLoop {
         _ kind: MessageKind, to id: ConnectionID, as sendClass: SendClass, key: UInt64 = 0, _ body: (inout ByteBuffer) -> Void
     ) {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return }
-        let frame = encode(kind == .text ? .text : .binary, maskingKey: maskingKey(connection), body)
+        let plain = encode(Opcode(kind), maskingKey: maskingKey(connection), body)
         // The encoder may have closed it.
         guard connection.pointee.generation == id.generation, connection.pointee.phase == .open else { return }
         state.pointee.counters.framesOut += 1
-        note(frame, sendClass, key)
-        queue(id.index, connection, from: frame.start, to: frame.start + frame.count)
+        let range = connection.pointee.form.isPlain ? plain : range(ofOnly: plain, for: id.index, connection)
+        // What a context of its own made is what the next frame builds on: it can't be left out.
+        if range == plain || !connection.pointee.form.ownsDeflater { note(range.start, sendClass, key) }
+        queue(id.index, connection, from: range.start, to: range.end)
     }
 
     func maskingKey(_ connection: UnsafeMutablePointer<Connection>) -> UInt32? {
@@ -105,14 +106,14 @@ extension NetLoop {
 
     /// Notes a frame that a full queue may leave out; once a frame, not once a connection.
     @inline(__always)
-    private func note(_ frame: OutFrame, _ sendClass: SendClass, _ key: UInt64) {
-        if sendClass.isDroppable { state.pointee.notes.add(frame.start, sendClass, key: key) }
+    private func note(_ start: UInt32, _ sendClass: SendClass, _ key: UInt64) {
+        if sendClass.isDroppable { state.pointee.notes.add(start, sendClass, key: key) }
     }
 
     /// Queues what was appended to the arena since `start`, whatever the phase: control frames, responses.
     func queue(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, from start: Int) {
-        let frame = frame(from: start)
-        queue(index, connection, from: frame.start, to: frame.start + frame.count)
+        let range = range(from: start)
+        queue(index, connection, from: range.start, to: range.end)
     }
 
     @inline(__always)

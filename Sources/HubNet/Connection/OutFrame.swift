@@ -1,13 +1,10 @@
-/// A message in this turn's arena. One value for every wire form of it: the connection's own form (plain; deflated where negotiated, once
-/// for all, when deflate comes) is chosen as it's sent.
+/// A message in this turn's arena. One value for every wire form of it: the connection's own form (plain; deflated where that was agreed, once
+/// for all) is chosen as it's sent.
 package struct OutFrame: Sendable {
     package let start: UInt32
     package let count: UInt32
-
-    @inlinable package init(start: UInt32, count: UInt32) {
-        self.start = start
-        self.count = count
-    }
+    /// Among the frames of this turn: where its other forms are found.
+    let number: UInt32
 }
 
 package enum MessageKind: UInt8, Sendable { case text = 1, binary = 2 }

@@ -85,6 +85,16 @@ package struct HTTPRequest: ~Copyable {
         return false
     }
 
+    /// Which of `known` the client would like best: its offer is in its order of preference (RFC 6455 §4.1). nil when none is offered.
+    package func preferredSubprotocol(among known: [StaticString]) -> StaticString? {
+        for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: "sec-websocket-protocol") {
+            for element in TokenList(header.value.bytes(in: head)) {
+                for subprotocol in known where ASCII.equals(element, subprotocol) { return subprotocol }
+            }
+        }
+        return nil
+    }
+
     /// Whether the client offered that subprotocol; names are compared with case (RFC 6455 §4.1).
     package func offersSubprotocol(_ subprotocol: StaticString) -> Bool {
         for header in headers where ASCII.equals(header.name.bytes(in: head), ignoringCase: "sec-websocket-protocol") {

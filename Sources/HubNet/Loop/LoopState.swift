@@ -35,6 +35,9 @@ struct LoopState: ~Copyable {
     /// This turn's frames, responses and handshakes.
     var arena = ByteBuffer(capacity: 64 * 1024)
     var isEncoding = false
+    /// How many of them `makeFrame` made.
+    var framesMade: UInt32 = 0
+    var compression: Compression
     var segments = SegmentPool()
     var notes = ClassNotes()
     var dirty: UnsafeMutablePointer<UInt32>
@@ -64,6 +67,7 @@ struct LoopState: ~Copyable {
         self.now = now
         self.limits = limits
         frameLimits = FrameLimits(limits)
+        compression = Compression(level: limits.deflate.level)
         deadlines = TimerWheel(now: now)
         timers = TimerSlab(now: now)
         dirty = .allocate(capacity: 1024)
@@ -108,8 +112,19 @@ struct LoopState: ~Copyable {
         return addressKeys[Int(index)]
     }
 
+    /// What is encoded for this turn, in every form.
+    var turnBytes: Int { arena.count - Self.arenaPad + compression.arena.count }
+
+    @inline(__always)
+    func bytes(from start: UInt32, to end: UInt32) -> UnsafeRawBufferPointer {
+        let base = ArenaRange.isDeflated(start) ? compression.arena.base : arena.base
+        return UnsafeRawBufferPointer(start: base + ArenaRange.place(start), count: Int(end - start))
+    }
+
     /// Everything of the turn has left: its frames end.
     mutating func clearArena() {
+        framesMade = 0
+        compression.endTurn()
         segments.removeAll()
         notes.removeAll()
         arena.removeAll()

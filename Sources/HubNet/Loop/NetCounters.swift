@@ -26,5 +26,18 @@ package struct NetCounters: Sendable {
     /// Times that a client couldn't be accepted for want of descriptors or memory; each is followed by a pause of 100 ms.
     package var outOfDescriptors: UInt64 = 0
 
+    /// Connections that agreed to permessage-deflate.
+    package var deflateAgreed: UInt64 = 0
+    /// Frames that were compressed (a broadcast's once for each window in use), their payloads' bytes before and after.
+    package var deflated: UInt64 = 0
+    package var deflateBytesIn: UInt64 = 0
+    package var deflateBytesOut: UInt64 = 0
+    /// Compressed messages that came, their bytes before and after.
+    package var inflated: UInt64 = 0
+    package var inflateBytesIn: UInt64 = 0
+    package var inflateBytesOut: UInt64 = 0
+    /// Compressed messages that inflate past the limit, or aren't deflate.
+    package var inflateRefused: UInt64 = 0
+
     package init() {}
 }

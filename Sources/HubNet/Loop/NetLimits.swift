@@ -9,6 +9,8 @@ package struct NetLimits: Sendable {
     package var fragments = 1024
     /// Control frames a second that a peer may send, after a burst of twice as many.
     package var controlFramesPerSecond = 100
+    /// What clients that offer permessage-deflate get.
+    package var deflate = DeflateOptions()
     /// Of one connection's queue: past half of it the queue is thinned, past it the connection is closed.
     package var outboundBytes = 1024 * 1024
     /// For the queues of the whole node, shared by its loops.

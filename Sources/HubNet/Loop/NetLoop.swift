@@ -98,10 +98,7 @@ package final class NetLoop {
         for place in 0..<count {
             if take(events[place]) { isWoken = true }
             deliverEnds()
-            if state.pointee.arena.count > LoopState.arenaSplit {
-                endTurn()
-                state.pointee.now = System.monotonicNow()
-            }
+            splitTurn()
         }
         fireTimers()
         if isWoken, let handler { handler.woken() }
@@ -123,6 +120,13 @@ package final class NetLoop {
         return false
     }
 
+    /// Ends a turn that has become large, between two sockets.
+    func splitTurn() {
+        guard state.pointee.turnBytes > LoopState.arenaSplit else { return }
+        endTurn()
+        state.pointee.now = System.monotonicNow()
+    }
+
     private func endTurn() {
         if let handler { handler.turnEnding() }
         flush()
@@ -133,7 +137,7 @@ package final class NetLoop {
     package func flushEarly() { flush() }
 
     /// Bytes encoded in this turn so far.
-    package var queuedInTurn: Int { state.pointee.arena.count - LoopState.arenaPad }
+    package var queuedInTurn: Int { state.pointee.turnBytes }
 
     private func fireTimers() {
         while let index = state.pointee.deadlines.popDue(state.pointee.now) {

@@ -154,19 +154,21 @@ extension NetLoop {
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
             case .refuse(let response): answer(index, connection, response)
-            case .accept(let key): upgrade(id, connection, key, subprotocol)
+            case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
         }
     }
 
-    private func upgrade(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?)
-    {
+    private func upgrade(
+        _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ key: AcceptKey, _ subprotocol: StaticString?,
+        _ deflate: DeflateAgreement?
+    ) {
         let start = state.pointee.arena.count
-        OpeningHandshake.write101(key, subprotocol: subprotocol, into: &state.pointee.arena)
+        OpeningHandshake.write101(key, subprotocol: subprotocol, deflate: deflate, into: &state.pointee.arena)
         queueHTTP(id.index, connection, from: start)
         HTTPExchange.free(&connection.pointee.exchange)
         connection.pointee.phase = .open
-        connection.pointee.decoder = FrameDecoder(role: .server)
+        connection.pointee.decoder = FrameDecoder(role: .server, allowsCompression: deflate != nil)
         connection.pointee.flags.insert(.owesReport)
         if !connection.pointee.flags.contains(.isHeld) { armPing(id.index, connection) }
         if let server { server.opened(id) }

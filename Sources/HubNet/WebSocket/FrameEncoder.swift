@@ -47,6 +47,40 @@ package enum FrameEncoder {
         return payload - end
     }
 
+    /// Most frames are below 64 KiB: their header has 4 bytes, or 2, and then the payload moves down by two.
+    private static let gap = 4
+    private static let maskBytes = 4
+
+    /// Leaves room for a header; the payload is to be appended behind it, and then `placeHeader` called. Returns how much.
+    @discardableResult
+    static func leaveGap(isMasked: Bool = false, into out: inout ByteBuffer) -> Int {
+        let bytes = gap + (isMasked ? maskBytes : 0)
+        _ = out.reserve(bytes)
+        out.advance(by: bytes)
+        return bytes
+    }
+
+    /// Makes a frame of what lies from `start` to the buffer's end: the gap, and a payload of `payloadBytes`. Masks it. The frame begins at
+    /// `start` without a hole, so that frames lie one right after the other.
+    static func placeHeader(
+        from start: Int, _ opcode: Opcode, payloadBytes count: Int, compressed: Bool = false, maskingKey: UInt32? = nil,
+        into out: inout ByteBuffer
+    ) {
+        let extra = maskingKey == nil ? 0 : maskBytes
+        let gap = gap + extra
+        let headerBytes = (count < 126 ? 2 : count < 65536 ? 4 : 10) + extra
+        if headerBytes > gap {
+            _ = out.reserve(headerBytes - gap)
+            out.advance(by: headerBytes - gap)
+        }
+        let payload = out.base + start + headerBytes
+        if headerBytes != gap { memmoveBytes(payload, out.base + start + gap, count) }
+        if headerBytes < gap { out.removeLast(gap - headerBytes) }
+        if let maskingKey { Masking.apply(maskingKey, to: UnsafeMutableRawBufferPointer(start: payload, count: count)) }
+        let written = writeHeader(before: payload, opcode, payloadBytes: count, compressed: compressed, maskingKey: maskingKey)
+        precondition(written == headerBytes, "a frame header of \(written) bytes where \(headerBytes) were left")
+    }
+
     /// Appends a ping or pong with a copy of `payload` (≤ 125 bytes).
     package static func appendControl(
         _ opcode: Opcode, _ payload: UnsafeRawBufferPointer, maskingKey: UInt32? = nil, into out: inout ByteBuffer

@@ -44,18 +44,18 @@ package enum OpeningHandshake {
     }
 
     /// Appends the 101.
-    /// - Parameter extensions: what was agreed, as it goes on the wire; nil: none. Negotiation comes with permessage-deflate.
-    package static func write101(_ acceptKey: AcceptKey, subprotocol: StaticString?, extensions: String? = nil, into out: inout ByteBuffer)
-    {
+    package static func write101(
+        _ acceptKey: AcceptKey, subprotocol: StaticString?, deflate: DeflateAgreement? = nil, into out: inout ByteBuffer
+    ) {
         out.append("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ")
         withUnsafeBytes(of: acceptKey.text) { out.append($0) }
         if let subprotocol {
             out.append("\r\nSec-WebSocket-Protocol: ")
             out.append(subprotocol)
         }
-        if let extensions {
+        if let deflate {
             out.append("\r\nSec-WebSocket-Extensions: ")
-            for byte in extensions.utf8 { out.append(byte) }
+            deflate.write(into: &out)
         }
         out.append("\r\n\r\n")
     }

@@ -50,11 +50,11 @@ final class Fingerprint {
 
     static let dedupNameLength = 22
 
-    /// 40 bits that tell a retry from another message under the same id: over class and payload.
+    /// 40 bits that tell a retry from another message under the same id: over class, payload and the payload's format.
     func content(_ publication: Publication) -> Mark {
         begin()
-        var rawClass = publication.messageClass.rawValue
-        EVP_DigestUpdate(context, &rawClass, 1)
+        var content = publication.contentByte
+        EVP_DigestUpdate(context, &content, 1)
         add(publication.payload)
         return Mark(chance: end().0)
     }

@@ -1,0 +1,181 @@
+import HubBase
+
+// The answers to requests. Each is a value for as long as it's being written.
+
+struct Ack: Envelope {
+    let id: UnsafeRawBufferPointer
+    let channel: Name?
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        if let channel { writer.field(.channel, channel) }
+        writer.end(outer)
+    }
+}
+
+struct ConnectAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let user: Name
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.field(.user, user)
+        writer.end(outer)
+    }
+}
+
+struct SubscribeAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let result: SubscribeResult
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.field(.channel, result.channel)
+        writer.rest(of: result)
+        writer.end(outer)
+    }
+}
+
+struct SubscribeListAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let results: [SubscribeResult]
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.key(.channels)
+        writer.beginList(results.count)
+        var isFirst = true
+        for result in results {
+            writer.beginElement(isFirst: isFirst)
+            writer.object(result)
+            isFirst = false
+        }
+        writer.endList()
+        writer.end(outer)
+    }
+}
+
+struct PublishAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let channel: Name
+    let messageId: Name
+    let position: Position
+    let isDuplicate: Bool
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.field(.channel, channel)
+        writer.field(.messageId, messageId)
+        writer.field(.offset, position.offset)
+        writer.field(.position, position)
+        if isDuplicate { writer.field(.duplicate, true) }
+        writer.end(outer)
+    }
+}
+
+struct ReadAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let channel: Name
+    let offset: UInt64
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.field(.channel, channel)
+        writer.field(.offset, offset)
+        writer.end(outer)
+    }
+}
+
+struct PresenceAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let version: UInt64
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.field(.version, version)
+        writer.end(outer)
+    }
+}
+
+struct WatchAck: Envelope {
+    let id: UnsafeRawBufferPointer
+    let users: [PresenceChange]
+    let isStale: Bool
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "ack", id: id)
+        writer.key(.users)
+        writer.list(users)
+        if isStale { writer.field(.stale, true) }
+        writer.end(outer)
+    }
+}
+
+struct Refusal: Envelope {
+    let id: UnsafeRawBufferPointer
+    let error: WireError
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "error", id: id)
+        writer.rest(of: error)
+        writer.end(outer)
+    }
+}
+
+struct Pong: Envelope {
+    let id: UnsafeRawBufferPointer
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer = writer.begin(type: "pong", id: id)
+        writer.end(outer)
+    }
+}
+
+// What several envelopes hold.
+
+extension EnvelopeWriter {
+    /// One subscribed or refused channel.
+    mutating func object(_ subscription: SubscribeResult) {
+        let outer = begin()
+        firstKey(.channel)
+        value(subscription.channel)
+        rest(of: subscription)
+        end(outer)
+    }
+
+    /// All but the channel's name.
+    mutating func rest(of subscription: SubscribeResult) {
+        switch subscription.result {
+        case .success(let position):
+            field(.offset, position.offset)
+            field(.position, position)
+            if let recovered = subscription.recovered { field(.recovered, recovered) }
+            if let reason = subscription.reason { field(.reason, reason) }
+        case .failure(let error): rest(of: error)
+        }
+    }
+
+    mutating func rest(of error: WireError) {
+        field(.code, error.code.rawValue)
+        field(.message, error.message)
+        field(.retry, error.mayRetry)
+        if let retryAfter = error.retryAfter { field(.retryAfter, retryAfter) }
+    }
+
+    mutating func list(_ changes: [PresenceChange]) {
+        beginList(changes.count)
+        var isFirst = true
+        for change in changes {
+            beginElement(isFirst: isFirst)
+            let outer = begin()
+            firstKey(.user)
+            value(change.user)
+            field(.status, change.status.name)
+            field(.version, change.version)
+            field(.lastSeen, change.lastSeen)
+            end(outer)
+            isFirst = false
+        }
+        endList()
+    }
+}

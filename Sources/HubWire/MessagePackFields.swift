@@ -1,0 +1,79 @@
+import HubBase
+
+/// How many elements a walk has still to hand out.
+private enum Walk {
+    case notStarted
+    case inside(left: Int)
+    case over
+}
+
+/// Walks the fields of one map in place; otherwise as `JSONFields`.
+struct MessagePackFields {
+    private(set) var cursor: MessagePackCursor
+    private var walk = Walk.notStarted
+
+    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+        cursor = MessagePackCursor(outer, range: range, depthMax: depthMax)
+    }
+
+    mutating func next() throws(WireError) -> (key: MessagePackValue, value: MessagePackValue)? {
+        do {
+            return try step()
+        } catch {
+            walk = .over
+            throw error.error
+        }
+    }
+
+    @inline(__always) mutating func step() throws(MessagePackFault) -> (key: MessagePackValue, value: MessagePackValue)? {
+        guard try walk.takes(.object, &cursor) else { return nil }
+        let key = try cursor.key()
+        let value = try cursor.value(at: 1)
+        return (key, value)
+    }
+}
+
+/// Walks the elements of one array in place; otherwise as `MessagePackFields`.
+struct MessagePackElements {
+    private var cursor: MessagePackCursor
+    private var walk = Walk.notStarted
+
+    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+        cursor = MessagePackCursor(outer, range: range, depthMax: depthMax)
+    }
+
+    mutating func next() throws(WireError) -> MessagePackValue? {
+        do {
+            guard try walk.takes(.array, &cursor) else { return nil }
+            return try cursor.value(at: 1)
+        } catch {
+            walk = .over
+            throw error.error
+        }
+    }
+}
+
+extension Walk {
+    /// Whether there's one more; before the first, the container's head is read and must be of that kind. Nothing may follow the last.
+    @inline(__always) mutating func takes(_ kind: WireKind, _ cursor: inout MessagePackCursor) throws(MessagePackFault) -> Bool {
+        var left: Int
+        switch self {
+        case .over: return false
+        case .notStarted:
+            let start = cursor.index
+            let head = try cursor.head()
+            guard head.kind == kind else { throw cursor.fault(kind == .object ? .object : .array, at: start) }
+            try cursor.check(head, from: start, below: 0)
+            left = head.count
+        case .inside(let count): left = count
+        }
+        guard left > 0 else {
+            self = .over
+            guard cursor.index == cursor.end else { throw cursor.fault(.trailing, at: cursor.index) }
+            return false
+        }
+        left &-= 1
+        self = .inside(left: left)
+        return true
+    }
+}
