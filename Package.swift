@@ -73,7 +73,7 @@ let package = Package(
         tests("HubBaseTests", ["HubBase"]),
         tests("HubWireTests", ["HubWire", "HubBase"]),
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
-        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims"]),
+        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims", "COpenSSL", "CZlib"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
         tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),

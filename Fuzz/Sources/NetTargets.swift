@@ -97,7 +97,8 @@ private func messages(_ bytes: UnsafeRawBufferPointer, _ role: WebSocketRole, st
                     found.append("message \(kind) \(compressed) \(Array(payload.bytes(in: UnsafeRawBufferPointer(rest))))")
                     done = used
                 case .fragment(let first, let payload, let isFinal, let compressed, let used):
-                    found.append("fragment \(first == nil) \(isFinal) \(compressed) \(Array(payload.bytes(in: UnsafeRawBufferPointer(rest))))")
+                    found.append(
+                        "fragment \(first == nil) \(isFinal) \(compressed) \(Array(payload.bytes(in: UnsafeRawBufferPointer(rest))))")
                     done = used
                 case .ping(let payload, let used):
                     found.append("ping \(payload.count)")

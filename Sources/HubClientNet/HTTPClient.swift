@@ -58,6 +58,8 @@ package final class HTTPClient {
             list = longer
         }
         try set(CURLOPT_URL, url)
+        // A user may be called "..": dot segments are names here.
+        try set(CURLOPT_PATH_AS_IS, 1)
         try set(CURLOPT_USERAGENT, agent)
         try check(hub_curl_only_http(handle))
         try set(CURLOPT_NOSIGNAL, 1)

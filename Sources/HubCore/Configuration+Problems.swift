@@ -4,7 +4,7 @@ extension Configuration {
     /// Broken relations between settings, a sentence each that names them; empty when the node may start. The bounds of single settings
     /// are the loader's.
     package func problems() -> [String] {
-        presence.problems() + limitProblems() + deadlineProblems() + keyProblems()
+        presence.problems() + limitProblems() + deadlineProblems() + keyProblems() + edgeProblems()
     }
 
     private func deadlineProblems() -> [String] {
@@ -43,6 +43,21 @@ extension Configuration {
 
     /// The most that the hub writes around a payload: names, ids and a position, each escaped at worst.
     private static let envelopeBytesMax = 4 * 1024
+
+    private func edgeProblems() -> [String] {
+        var problems: [String] = []
+        if !tls.listen.isEmpty && tls.certificates.isEmpty { problems.append("tls.listen needs a certificate: tls.certificates is empty") }
+        if tls.listen.isEmpty && !tls.certificates.isEmpty { problems.append("tls.certificates serve nobody: tls.listen is empty") }
+        if let secret = tls.ticketSecret, secret.bytes.count < Self.ticketSecretBytesMin {
+            problems.append("tls.ticketSecretFile holds \(secret.bytes.count) bytes; \(Self.ticketSecretBytesMin) are needed at least")
+        }
+        if proxy.usesProtocol && proxy.trusted.isEmpty {
+            problems.append("proxy.protocol needs proxy.trusted: a PROXY header is believed from there only")
+        }
+        return problems
+    }
+
+    private static let ticketSecretBytesMin = 32
 
     private func keyProblems() -> [String] {
         var problems: [String] = []

@@ -22,6 +22,51 @@ package struct Configuration: Sendable {
     }
     package var redis = Redis()
 
+    package struct TLS: Sendable {
+        /// A certificate that was read and found usable.
+        package struct Certificate: Sendable, CustomStringConvertible {
+            /// PEM, the leaf first.
+            package var chain: [UInt8]
+            package var key: Secret
+            package var names: [String]
+            /// SHA-256 of the leaf.
+            package var fingerprint: String
+            package var expires: String
+
+            package init(chain: [UInt8], key: Secret, names: [String], fingerprint: String, expires: String) {
+                self.chain = chain
+                self.key = key
+                self.names = names
+                self.fingerprint = fingerprint
+                self.expires = expires
+            }
+
+            package var description: String {
+                "\(names.isEmpty ? "no name" : names.joined(separator: " ")) (until \(expires), SHA-256 \(fingerprint.prefix(16))…)"
+            }
+        }
+
+        /// `host:port` each.
+        package var listen: [String] = []
+        /// The first serves clients that ask for no name, or for an unknown one.
+        package var certificates: [Certificate] = []
+        /// What session tickets are sealed with, the same on all nodes; nil: each node has its own.
+        package var ticketSecret: Secret?
+        package init() {}
+    }
+    package var tls = TLS()
+
+    package struct Proxy: Sendable {
+        package enum Header: Sendable { case xForwardedFor, forwarded }
+        /// Address ranges in CIDR notation.
+        package var trusted: [String] = []
+        /// Connections from there begin with a PROXY header, version 2.
+        package var usesProtocol = false
+        package var header: Header = .xForwardedFor
+        package init() {}
+    }
+    package var proxy = Proxy()
+
     package struct TokenKey: Sendable {
         package var id: String?
         package var algorithm: String
@@ -89,6 +134,7 @@ package struct Configuration: Sendable {
     package var deflate = Deflate()
 
     package struct Deadlines: Sendable {
+        package var tls: Span = .seconds(10)
         package var head: Span = .seconds(10)
         package var authentication: Span = .seconds(10)
         /// An HTTP connection between requests.

@@ -28,8 +28,13 @@ package struct SwarmReport: Sendable {
 
     package init() {}
 
-    /// Everything that was acknowledged came to everybody once and in order.
-    package var isClean: Bool { tally.lost == 0 && tally.duplicated == 0 && tally.outOfOrder == 0 && joined == bots }
+    /// Everything that was acknowledged came to everybody once and in order; and there was something, from everybody who was to send: a hub
+    /// that went away has lost nothing, but proved nothing either.
+    package var isClean: Bool {
+        tally.lost == 0 && tally.duplicated == 0 && tally.outOfOrder == 0 && joined == bots && acked > 0 && unsent == 0
+    }
+
+    private var unsent: UInt64 { refused["unsent", default: 0] }
 
     // MARK: For people
 
@@ -66,7 +71,9 @@ package struct SwarmReport: Sendable {
             return
                 "FAILED: \(Self.grouped(tally.lost)) lost, \(Self.grouped(tally.duplicated)) duplicated, \(Self.grouped(tally.outOfOrder)) out of order"
         }
-        return "FAILED: \(Self.grouped(UInt64(bots - joined))) bots couldn't join"
+        if joined < bots { return "FAILED: \(Self.grouped(UInt64(bots - joined))) bots couldn't join" }
+        if unsent > 0 { return "FAILED: \(Self.grouped(unsent)) messages couldn't be sent: their bots had no connection" }
+        return "FAILED: nothing was acknowledged, so nothing is proved"
     }
 
     /// " (name 3, other 1)": the five most frequent; nothing when there are none.

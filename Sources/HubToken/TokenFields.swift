@@ -49,7 +49,8 @@ struct TokenFields {
             return .wrong
         }
         let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        return overflow ? .wrong : .value(milliseconds)
+        // Times travel as milliseconds in JSON, where numbers end at 2^53.
+        return overflow || milliseconds >= 1 << 53 ? .wrong : .value(milliseconds)
     }
 
     private func value(_ key: StaticString) -> JSONValue? {

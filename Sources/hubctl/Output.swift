@@ -7,6 +7,8 @@ struct Output {
     private let isErrorTerminal = isatty(2) == 1
     /// The reader of standard output has gone, or its disk is full.
     private(set) var isGone = false
+    /// Standard output couldn't be written, and not because its reader has had enough.
+    private(set) var failure: Int32 = 0
 
     mutating func line(_ text: String) {
         write(Array((text + "\n").utf8), to: 1)
@@ -43,7 +45,10 @@ struct Output {
                 var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&entry, 1, 1000)
             } else if errno != EINTR {
-                if descriptor == 1 { isGone = true }
+                if descriptor == 1 {
+                    isGone = true
+                    if errno != EPIPE { failure = errno }
+                }
                 return
             }
         }

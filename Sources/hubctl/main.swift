@@ -32,6 +32,10 @@ func run(_ output: inout Output) throws(Failure) {
 var output = Output()
 do throws(Failure) {
     try run(&output)
+    if output.failure != 0 {
+        output.error("can't write to standard output: \(String(cString: strerror(output.failure)))")
+        exit(1)
+    }
 } catch {
     output.error(error.text)
     exit(error.kind.rawValue)

@@ -45,13 +45,15 @@ struct SwarmReportTests {
                 """)
     }
 
-    @Test("anything lost, doubled, out of order or not joined fails")
+    @Test("anything lost, doubled, out of order, not joined or not sent fails, and so does a run that proved nothing")
     func verdict() {
-        var reports = Array(repeating: Self.clean, count: 4)
+        var reports = Array(repeating: Self.clean, count: 6)
         reports[0].tally.lost = 1
         reports[1].tally.duplicated = 1
         reports[2].tally.outOfOrder = 1
         reports[3].joined = 1999
+        reports[4].refused["unsent"] = 1
+        reports[5].acked = 0
         for report in reports {
             #expect(!report.isClean)
             #expect(report.text.contains("FAILED"))

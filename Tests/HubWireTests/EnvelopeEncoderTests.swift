@@ -71,6 +71,22 @@ import Testing
         #expect(fixed < 256, "\(fixed)")
     }
 
+    @Test("as MessagePack the longest publication stays inside too, and no name needs escaping there")
+    func longestPacked() throws {
+        let name = Name(trusted: [UInt8](repeating: 0x22, count: 255))
+        let position = Position(epoch: Mark("x7x7x7x7")!, offset: .max, tag: Mark("x7x7x7x7")!)
+        let publication = Publication(
+            messageClass: .typing, user: name, device: name, messageId: name, time: .max, payload: [0x80], payloadFormat: .messagePack)
+        var buffer = ByteBuffer(capacity: 16)
+        EnvelopeEncoder.publication(publication, channel: name, position: position, format: .messagePack, into: &buffer)
+        let written = buffer.copyBytes()
+        #expect(written.count - 4 * 255 - 1 < 256)
+        let tree = try #require(SlowMessagePack(written, depthMax: 2))
+        #expect(try object(tree.json)["user"] as? String == String(repeating: "\"", count: 255))
+        // The offset has 20 digits here: the position is longer than a short string may be.
+        #expect(tree.json.contains("x7x7x7x7.18446744073709551615.x7x7x7x7"))
+    }
+
     @Test("acks carry the request's id verbatim, and none when there was none")
     func ids() {
         #expect(written { EnvelopeEncoder.ack(id: .literal("7"), channel: nil, into: &$0) } == #"{"type":"ack","id":7}"#)

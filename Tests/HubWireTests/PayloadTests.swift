@@ -42,4 +42,26 @@ import Testing
             #expect(read(text) == nil, "\(text)")
         }
     }
+
+    @Test("the same payloads as MessagePack")
+    func messagePack() {
+        func pack(_ field: String, _ value: [UInt8]) -> [UInt8] { Pack.map([("x", .raw([0x90])), (field, .raw(value))]).bytes }
+        func typing(_ payload: [UInt8]) -> Bool? { payload.withUnsafeBytes { Payload.isTyping($0, format: .messagePack) } }
+        #expect(typing(pack("isTyping", [0xC3])) == true && typing(pack("isTyping", [0xC2])) == false)
+        for payload in [
+            [], [0x80], [0xC3], pack("isTyping", [1]), pack("isTyping", [0xC0]), pack("istyping", [0xC3]), pack("isTyping", [0xC3]) + [0],
+        ] {
+            #expect(typing(payload) == nil, "\(payload)")
+        }
+        func offset(_ payload: [UInt8]) -> UInt64? { payload.withUnsafeBytes { Payload.readOffset($0, format: .messagePack) } }
+        #expect(offset(pack("offset", [0])) == 0 && offset(pack("offset", [0xCD, 1, 0])) == 256)
+        #expect(offset(pack("offset", [0xCF, 0, 0x1F, 255, 255, 255, 255, 255, 255])) == 9_007_199_254_740_991)
+        for value in [[0xFF], [0xCF, 0, 0x20, 0, 0, 0, 0, 0, 0], [0xCB, 0x40, 0x14, 0, 0, 0, 0, 0, 0], [0xA1, 0x31], [0xC0]] as [[UInt8]] {
+            #expect(offset(pack("offset", value)) == nil, "\(value)")
+        }
+        func status(_ payload: [UInt8]) -> Payload.Status? { payload.withUnsafeBytes { Payload.status($0, format: .messagePack) } }
+        for name in Payload.Status.allCases { #expect(status(pack("status", Pack.text("\(name)").bytes)) == name) }
+        #expect(
+            status(pack("status", Pack.text("asleep").bytes)) == nil && status(pack("status", [0xC4, 4, 0x61, 0x77, 0x61, 0x79])) == nil)
+    }
 }

@@ -38,6 +38,34 @@ import Testing
         #expect(decoded(encoded(publication)) == publication, "the payload byte for byte")
     }
 
+    @Test("a MessagePack payload sets the class byte's highest bit, and nothing else changes", arguments: MessageClass.allCases)
+    func format(messageClass: MessageClass) {
+        var publication = Self.chat
+        publication.messageClass = messageClass
+        if !messageClass.isDurable { publication.messageId = .empty }
+        publication.payload = [0x81, 0xA4] + bytes("text") + [0xA2] + bytes("hi")
+        publication.payloadFormat = .messagePack
+        let wire = encoded(publication)
+        #expect(wire[1] == 0x80 | messageClass.rawValue)
+        #expect(decoded(wire) == publication)
+        for length in 0..<wire.count { #expect(decoded([UInt8](wire.prefix(length))) == nil) }
+        var asJSON = wire
+        asJSON[1] &= 0x7F
+        #expect(decoded(asJSON) == nil, "these bytes aren't JSON")
+        asJSON[1] = 0xFF
+        #expect(decoded(asJSON) == nil)
+        publication.payload = [0xD4, 1, 0]
+        #expect(decoded(encoded(publication)) == nil, "what JSON can't carry would reach JSON's subscribers")
+    }
+
+    @Test("the same bytes in another format are another content")
+    func content() {
+        var packed = Self.chat
+        packed.payloadFormat = .messagePack
+        #expect(packed.contentByte != Self.chat.contentByte)
+        #expect(packed != Self.chat)
+    }
+
     @Test("names of the greatest length come back")
     func longest() {
         var publication = Self.chat

@@ -12,25 +12,6 @@ import Testing
         #"{"type":"history","before":0,"limit":100,"reverse":false,"since":"","unknown":[-0.0,1E9,""]}"#,
         "{\"type\":\"ping\"}\n",
     ]
-    static let spice = Array("{}[]\",:\\ \t\n\r0123456789-+.eEtrufalsn/bx\u{0}\u{1f}".utf8) + [0x7F, 0x80, 0xC3, 0xFF]
-
-    private static func mutated(_ original: [UInt8], _ chance: inout Chance) -> [UInt8] {
-        var text = original
-        for _ in 0..<Int.random(in: 1...3, using: &chance) {
-            let place = Int.random(in: 0...text.count, using: &chance)
-            let byte = spice.randomElement(using: &chance)!
-            switch Int.random(in: 0..<5, using: &chance) {
-            case 0: text.insert(byte, at: place)
-            case 1: if place < text.count { text.remove(at: place) }
-            case 2: if place < text.count { text[place] = byte }
-            case 3:
-                let end = min(text.count, place + Int.random(in: 0...8, using: &chance))
-                text.insert(contentsOf: text[place..<end], at: Int.random(in: 0...text.count, using: &chance))
-            default: if place < text.count { text.swapAt(place, Int.random(in: 0..<text.count, using: &chance)) }
-            }
-        }
-        return text
-    }
 
     /// What the scanner says of the grammar alone: a refusal for the envelope's own reasons comes only after the whole text was read.
     private static func isJSON(_ text: [UInt8], depthMax: Int) -> Bool {
@@ -44,7 +25,7 @@ import Testing
         var taken = 0
         var refused = 0
         for round in 0..<20_000 {
-            let text = Self.mutated(bytes(Self.seeds[round % Self.seeds.count]), &chance)
+            let text = Mutation.json(bytes(Self.seeds[round % Self.seeds.count]), &chance)
             let expected = SlowJSON.isObject(text, depthMax: depthMax)
             if Self.isJSON(text, depthMax: depthMax) != expected {
                 Issue.record("the twin says \(expected) of \(String(decoding: text, as: UTF8.self).debugDescription)")
@@ -60,7 +41,7 @@ import Testing
         var chance = Chance(seed: 77)
         var compared = 0
         for round in 0..<5_000 {
-            let text = Self.mutated(bytes(Self.seeds[round % Self.seeds.count]), &chance)
+            let text = Mutation.json(bytes(Self.seeds[round % Self.seeds.count]), &chance)
             guard text.withUnsafeBytes({ UTF8Check.isValid($0) }), Self.isJSON(text, depthMax: 32) else { continue }
             // Foundation refuses a lone surrogate, which the grammar allows, and keeps the last of two equal names.
             let shown = String(decoding: text, as: UTF8.self)
@@ -86,7 +67,7 @@ import Testing
     func walks() {
         var chance = Chance(seed: 4)
         for round in 0..<5_000 {
-            let text = Self.mutated(bytes(Self.seeds[round % Self.seeds.count]), &chance)
+            let text = Mutation.json(bytes(Self.seeds[round % Self.seeds.count]), &chance)
             text.withUnsafeBytes { message in
                 var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: 32)
                 do throws(WireError) {

@@ -14,6 +14,9 @@ struct Scanned: Equatable {
     var channel: String?
     var messageId: String?
     var payload: String?
+    /// As they were written, for what isn't text.
+    var idBytes: [UInt8] = []
+    var payloadBytes: [UInt8] = []
     var request: Request?
 
     static func == (left: Scanned, right: Scanned) -> Bool {
@@ -22,25 +25,30 @@ struct Scanned: Equatable {
     }
 }
 
-func scan(_ message: [UInt8], depthMax: Int = 32) -> Scanned {
+func scan(_ message: [UInt8], depthMax: Int = 32) -> Scanned { scan(message, .json, depthMax: depthMax) }
+
+func scanPacked(_ message: [UInt8], depthMax: Int = 32) -> Scanned { scan(message, .messagePack, depthMax: depthMax) }
+
+private func scan(_ message: [UInt8], _ format: WireFormat, depthMax: Int) -> Scanned {
     // On memory of exactly that length, so that the address sanitizer sees a read beyond the end.
     let exact = UnsafeMutableRawBufferPointer.allocate(byteCount: message.count, alignment: 1)
     defer { exact.deallocate() }
     exact.copyBytes(from: message)
-    return scan(in: UnsafeRawBufferPointer(exact), depthMax: depthMax)
+    return scan(in: UnsafeRawBufferPointer(exact), format, depthMax: depthMax)
 }
 
-private func scan(in message: UnsafeRawBufferPointer, depthMax: Int) -> Scanned {
+private func scan(in message: UnsafeRawBufferPointer, _ format: WireFormat, depthMax: Int) -> Scanned {
     func text(_ range: ByteRange) -> String? {
         range.isPresent ? String(decoding: range.bytes(in: message), as: UTF8.self) : nil
     }
-    switch EnvelopeScanner.scan(message, depthMax: depthMax) {
+    switch EnvelopeScanner.scan(message, format: format, depthMax: depthMax) {
     case .request(let request):
         return Scanned(
             type: request.type, id: text(request.id) ?? "", channel: text(request.channel), messageId: text(request.messageId),
-            payload: text(request.payload), request: request)
+            payload: text(request.payload), idBytes: [UInt8](request.id.bytes(in: message)),
+            payloadBytes: [UInt8](request.payload.bytes(in: message)), request: request)
     case .refused(let error, let id):
-        return Scanned(code: error.code, message: error.message, id: text(id) ?? "")
+        return Scanned(code: error.code, message: error.message, id: text(id) ?? "", idBytes: [UInt8](id.bytes(in: message)))
     }
 }
 

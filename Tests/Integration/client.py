@@ -7,20 +7,23 @@ import time
 import urllib.parse
 
 import hubschema
+import msgpack
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 
 class Client:
-    """One connection. Messages that nobody waited for yet stay in `inbox`, in order."""
+    """One connection. Messages that nobody waited for yet stay in `inbox`, in order. What it speaks is what the hub chose of its offer."""
 
-    def __init__(self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True):
+    def __init__(
+            self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",)):
         query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel)) if value}
         address = f"ws://{server.address}{path}?{urllib.parse.urlencode(query)}"
         headers = {"Authorization": f"Bearer {token}"} if token else None
         self.socket = connect(
-            address, subprotocols=["hub.v1.json"], additional_headers=headers, open_timeout=10, close_timeout=5, ping_interval=None,
+            address, subprotocols=subprotocols, additional_headers=headers, open_timeout=10, close_timeout=5, ping_interval=None,
             max_size=2**24, compression=None, proxy=None)
+        self.is_packed = self.socket.subprotocol == "hub.v1.msgpack"
         self.inbox = []
         self.ids = itertools.count(1)
         self.welcome = self.expect(type="system", event="welcome") if welcome else None
@@ -29,7 +32,7 @@ class Client:
 
     def send(self, envelope):
         hubschema.check_client(envelope)
-        self.socket.send(json.dumps(envelope))
+        self.socket.send(msgpack.packb(envelope) if self.is_packed else json.dumps(envelope))
 
     def send_raw(self, text):
         self.socket.send(text)
@@ -93,7 +96,8 @@ class Client:
             text = self.socket.recv(timeout=max(0, deadline - time.monotonic()))
         except TimeoutError:
             return None
-        message = json.loads(text)
+        assert isinstance(text, bytes) == self.is_packed, text
+        message = msgpack.unpackb(text) if self.is_packed else json.loads(text)
         hubschema.check_server(message)
         return message
 

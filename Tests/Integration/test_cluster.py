@@ -173,3 +173,14 @@ def test_a_stopped_node_s_clients_are_told_and_the_balancer_goes_on(start, redis
                 assert client.welcome["node"] == "s2"
                 client.chat("room:stop", "on")
         assert [staying.expect(type="chat")["payload"]["text"] for _ in range(4)] == ["on"] * 4
+
+
+def test_a_client_that_pipelines_keeps_its_connection_while_redis_is_slow(front, redis, nodes):
+    with Client(front, token=token("pipeliner")) as client:
+        assert redis.command("CLIENT", "PAUSE", "500", "ALL") == "+OK"
+        client.send({"type": "subscribe", "id": 100, "channel": "room:slow"})
+        for number in range(6):
+            client.send({"type": "chat", "id": 101 + number, "channel": "room:slow", "payload": "x" * 60_000})
+        assert client.expect(id=100)["type"] == "ack"
+        for number in range(6):
+            assert client.expect(id=101 + number)["type"] == "ack"

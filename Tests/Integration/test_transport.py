@@ -701,6 +701,20 @@ def test_one_address_may_hold_so_many_connections(start):
     eventually(lambda: hub.metric("hub_connections_refused_by_address_total") >= 1)
 
 
+def test_behind_a_trusted_proxy_each_client_counts_for_itself(start):
+    hub = start(Hub, settings={"limits.connectionsPerAddress": 2, "proxy.trusted": "127.0.0.1"})
+
+    def comes(client):
+        raw = Raw(hub, opening(more=f"X-Forwarded-For: {client}\r\n"))
+        return raw, raw.head()[0]
+
+    came = [comes(client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8::3")]
+    assert [code for _, code in came] == [101, 101, 429, 101, 101, 101, 429]
+    assert status(f"{hub.url}/healthz") == 200
+    for raw, _ in came:
+        raw.socket.close()
+
+
 # Stopping
 
 

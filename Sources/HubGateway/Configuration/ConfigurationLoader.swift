@@ -185,15 +185,20 @@ package struct ConfigurationLoader {
     }
 
     private static func listenProblems(_ configuration: Configuration) -> [String] {
-        if configuration.listen.isEmpty { return ["listen is empty: at least one HOST:PORT is needed"] }
+        if configuration.listen.isEmpty && configuration.tls.listen.isEmpty {
+            return ["listen is empty: at least one HOST:PORT is needed"]
+        }
         var problems: [String] = []
         var seen: Set<String> = []
-        for address in configuration.listen where !address.hasSuffix(":0") && !seen.insert(address).inserted {
-            problems.append("listen names \(shownText(address)) twice")
-        }
-        for address in configuration.listen where configuration.isDevelopment && !ListenAddress.isLoopback(address) {
+        let addresses = configuration.listen.map { ("listen", $0) } + configuration.tls.listen.map { ("tls.listen", $0) }
+        for (setting, address) in addresses where !address.hasSuffix(":0") && !seen.insert(address).inserted {
             problems.append(
-                "listen is \(shownText(address)), but development mode (--dev) takes anybody's word for who they are and so listens on loopback only: use 127.0.0.1, or drop --dev"
+                "\(setting) names \(shownText(address)) \(configuration.listen.contains(address) && setting != "listen" ? "as listen does" : "twice")"
+            )
+        }
+        for (setting, address) in addresses where configuration.isDevelopment && !ListenAddress.isLoopback(address) {
+            problems.append(
+                "\(setting) is \(shownText(address)), but development mode (--dev) takes anybody's word for who they are and so listens on loopback only: use 127.0.0.1, or drop --dev"
             )
         }
         return problems

@@ -10,7 +10,9 @@ enum KeySettings {
         .TokenKey]
     {
         var keys: [Configuration.TokenKey] = []
-        for (index, fields) in try objects(value, fields: ["kid", "alg", "secret", "file", "env"]).enumerated() {
+        for (index, fields) in try ObjectFields.list(value, of: "keys", atMost: keysMax, fields: ["kid", "alg", "secret", "file", "env"])
+            .enumerated()
+        {
             do throws(SettingKind.Problem) {
                 let algorithm = try fields.text("alg") ?? "HS256"
                 guard algorithm == "HS256" else {
@@ -26,7 +28,9 @@ enum KeySettings {
 
     static func apiKeys(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Configuration.APIKey] {
         var keys: [Configuration.APIKey] = []
-        for (index, fields) in try objects(value, fields: ["id", "digest", "file", "env", "scopes"]).enumerated() {
+        for (index, fields) in try ObjectFields.list(value, of: "keys", atMost: keysMax, fields: ["id", "digest", "file", "env", "scopes"])
+            .enumerated()
+        {
             do throws(SettingKind.Problem) {
                 guard let id = try fields.text("id") else { throw .init(message: "lacks its id") }
                 let digest: [UInt8]
@@ -46,7 +50,8 @@ enum KeySettings {
     }
 
     /// One of `direct`, `file` and `env`.
-    private static func secret(_ fields: Fields, direct: String, _ sources: inout SecretSources) throws(SettingKind.Problem) -> Secret {
+    private static func secret(_ fields: ObjectFields, direct: String, _ sources: inout SecretSources) throws(SettingKind.Problem) -> Secret
+    {
         let ways = [direct, "file", "env"].filter { fields.members[$0] != nil }
         guard ways.count == 1, let way = ways.first, let text = try fields.text(way) else {
             throw .init(message: "needs exactly one of \(direct), file and env")
@@ -76,7 +81,7 @@ enum KeySettings {
         return stride(from: 0, to: 64, by: 2).map { (digits[$0] ?? 0) << 4 | (digits[$0 + 1] ?? 0) }
     }
 
-    private static func scopes(_ fields: Fields) throws(SettingKind.Problem) -> [String] {
+    private static func scopes(_ fields: ObjectFields) throws(SettingKind.Problem) -> [String] {
         let expected = "must be a list of some of \(scopes.map { "\"\($0)\"" }.joined(separator: ", "))"
         guard let value = fields.members["scopes"] else {
             throw .init(message: "lacks its scopes: \(expected.dropFirst("must be ".count))")
@@ -93,38 +98,4 @@ enum KeySettings {
         }
         return chosen
     }
-
-    private static func objects(_ value: ConfigurationValue, fields known: [String]) throws(SettingKind.Problem) -> [Fields] {
-        guard case .list(let elements) = value else { throw .init(message: "must be a list of objects, not \(value.shown)") }
-        guard elements.count <= keysMax else { throw .init(message: "has \(elements.count) keys, of at most \(keysMax)") }
-        var objects: [Fields] = []
-        for (index, element) in elements.enumerated() {
-            guard case .object(let members) = element else {
-                throw .init(place: "[\(index)]", message: "must be an object, not \(element.shown)")
-            }
-            for member in members where !known.contains(member.key) {
-                let nearest =
-                    Nearest.to(member.key, in: known).map { "; did you mean \($0)?" } ?? ": one of \(known.joined(separator: ", "))"
-                throw .init(place: "[\(index)]", message: "has the unknown key \(shownText(member.key))\(nearest)")
-            }
-            objects.append(Fields(members: Dictionary(members.map { ($0.key, $0.value) }, uniquingKeysWith: { first, _ in first })))
-        }
-        return objects
-    }
-
-    private struct Fields {
-        var members: [String: ConfigurationValue]
-
-        /// A text that isn't empty; nil when it's absent. What was given isn't shown: it may be a secret.
-        func text(_ key: String) throws(SettingKind.Problem) -> String? {
-            guard let value = members[key] else { return nil }
-            guard case .text(let text) = value else { throw .init(place: "." + key, message: "must be a text between quotes") }
-            guard !text.isEmpty else { throw .init(place: "." + key, message: "is empty") }
-            return text
-        }
-    }
-}
-
-extension SettingKind.Problem {
-    fileprivate func within(_ index: Int) -> SettingKind.Problem { .init(place: "[\(index)]" + place, message: message) }
 }

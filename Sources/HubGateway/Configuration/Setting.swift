@@ -18,7 +18,7 @@ struct Setting: Sendable {
     var isOfNamespace: Bool { path.hasPrefix(SettingTable.namespacePrefix) }
     var isSecret: Bool {
         switch kind {
-        case .secret, .secretFile, .tokenKeys, .apiKeys: true
+        case .secret, .secretFile, .tokenKeys, .apiKeys, .certificates: true
         default: false
         }
     }

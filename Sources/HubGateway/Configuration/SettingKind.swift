@@ -18,6 +18,7 @@ enum SettingKind: Sendable {
     case secretFile
     case tokenKeys
     case apiKeys
+    case certificates
 
     /// What is wrong with a value, to be read after the setting's name.
     struct Problem: Error {
@@ -63,6 +64,7 @@ enum SettingKind: Sendable {
             return .secret(try sources.secret(file: path))
         case .tokenKeys: return .tokenKeys(try KeySettings.tokenKeys(value, &sources))
         case .apiKeys: return .apiKeys(try KeySettings.apiKeys(value, &sources))
+        case .certificates: return .certificates(try CertificateSettings.certificates(value, &sources))
         }
     }
 
@@ -77,7 +79,7 @@ enum SettingKind: Sendable {
                 return .list(text.split(separator: ",", omittingEmptySubsequences: false).map { .text(String($0)) })
             }
             return try Self.json(text)
-        case .tokenKeys, .apiKeys: return try Self.json(text)
+        case .tokenKeys, .apiKeys, .certificates: return try Self.json(text)
         }
     }
 

@@ -1,9 +1,10 @@
 import HubBase
 import HubCore
+import HubNet
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
-    static let all: [Setting] = node + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
+    static let all: [Setting] = node + tls + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
 
     private static let node: [Setting] = [
         .list(
@@ -14,6 +15,40 @@ enum SettingTable {
         .integer("loops", \.loops, 0...256, "Gateway loops, a thread each; 0: one a core."),
         .optionalInteger("pin", \.pin, 0...1023, "First core to pin the loops to; by default they aren't pinned."),
         .duration("ping", \.ping, .milliseconds(100) ... .seconds(600), "Silence after which the server pings a connection."),
+    ]
+
+    private static let tls: [Setting] = [
+        .list("tls.listen", \.tls.listen, live: false, "Addresses for https and wss, \"HOST:PORT\" each.", check: ListenAddress.problem),
+        Setting(
+            "tls.certificates", .certificates, isLive: true,
+            "Certificates: cert, key (PEM files) and names, each; the first is the default."
+        ) {
+            .certificates($1.tls.certificates)
+        } write: { value, _, configuration in
+            guard case .certificates(let certificates) = value else { preconditionFailure("the kind of certificates gave \(value)") }
+            configuration.tls.certificates = certificates
+        },
+        Setting(
+            "tls.ticketSecretFile", .secretFile, isLive: true,
+            "File with a secret of 32 bytes or more that all nodes share, so that TLS sessions resume on any."
+        ) {
+            $1.tls.ticketSecret.map { .secret($0) } ?? .absent
+        } write: { value, _, configuration in
+            if case .secret(let secret) = value { configuration.tls.ticketSecret = secret } else { configuration.tls.ticketSecret = nil }
+        },
+        .list(
+            "proxy.trusted", \.proxy.trusted, live: false, "Address ranges of the proxies that are believed, \"10.0.0.0/8\" each."
+        ) { AddressRange($0) == nil ? "an address or a range such as \"10.0.0.0/8\" or \"2001:db8::/32\"" : nil },
+        .boolean("proxy.protocol", \.proxy.usesProtocol, "Connections from trusted proxies begin with a PROXY header, version 2."),
+        Setting(
+            "proxy.header", .choice(["x-forwarded-for", "forwarded"]), isLive: false,
+            "The header in which trusted proxies name the client: x-forwarded-for or forwarded."
+        ) {
+            .text($1.proxy.header == .forwarded ? "forwarded" : "x-forwarded-for")
+        } write: { value, _, configuration in
+            guard case .text(let text) = value else { preconditionFailure("the kind of proxy.header gave \(value)") }
+            configuration.proxy.header = text == "forwarded" ? .forwarded : .xForwardedFor
+        },
     ]
 
     private static let redis: [Setting] = [
@@ -139,6 +174,9 @@ enum SettingTable {
 
     private static let deadlines: [Setting] = [
         .duration(
+            "deadlines.tls", \.deadlines.tls, .milliseconds(100) ... .seconds(300), live: true,
+            "From accept until PROXY header and TLS handshake are done."),
+        .duration(
             "deadlines.head", \.deadlines.head, .milliseconds(100) ... .seconds(300), live: true,
             "From accept until a request's head is whole."),
         .duration(
@@ -193,7 +231,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-        "tls", "hooks", "proxy", "drain", "redis.sentinel", "redis.cluster",
+        "hooks", "drain", "redis.sentinel", "redis.cluster",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

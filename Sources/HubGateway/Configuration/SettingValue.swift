@@ -13,6 +13,7 @@ enum SettingValue: Sendable {
     case secret(Secret)
     case tokenKeys([Configuration.TokenKey])
     case apiKeys([Configuration.APIKey])
+    case certificates([Configuration.TLS.Certificate])
 
     /// As `--check` and a reload show it. Never a secret; keys by their ids.
     var shown: String {
@@ -32,6 +33,7 @@ enum SettingValue: Sendable {
                     separator: ", ")
         case .apiKeys(let keys):
             keys.isEmpty ? "none" : keys.map { "\(shownText($0.id)) (\($0.scopes.joined(separator: ", ")))" }.joined(separator: ", ")
+        case .certificates(let certificates): certificates.isEmpty ? "none" : certificates.map(\.description).joined(separator: ", ")
         }
     }
 
@@ -43,6 +45,8 @@ enum SettingValue: Sendable {
             left.elementsEqual(right) { $0.id == $1.id && $0.algorithm == $1.algorithm && $0.secret.bytes == $1.secret.bytes }
         case (.apiKeys(let left), .apiKeys(let right)):
             left.elementsEqual(right) { $0.id == $1.id && $0.digest == $1.digest && $0.scopes == $1.scopes }
+        case (.certificates(let left), .certificates(let right)):
+            left.elementsEqual(right) { $0.chain == $1.chain && $0.key.bytes == $1.key.bytes && $0.names == $1.names }
         default: shown == other.shown
         }
     }

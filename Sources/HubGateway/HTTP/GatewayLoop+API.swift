@@ -14,9 +14,8 @@ extension GatewayLoop {
             let publication = Publication(
                 messageClass: body.messageClass, user: body.user, device: .empty, messageId: messageId, time: wallMilliseconds(),
                 payload: body.payload)
-            let kind = Pending.Kind.httpPublish(channel: body.channel, messageId: messageId)
+            let kind = Pending.Kind.httpPublish(channel: body.channel, messageId: messageId, body.messageClass)
             let key = pending.insert(Pending(kind: kind, connection: id, id: .none))
-            numbers.publications[Int(body.messageClass.rawValue)] += 1
             outbox.append(.publish(publication, channel: body.channel, tag: tag(key)))
             return .pending
         } catch {

@@ -7,6 +7,9 @@ import HubWire
 /// The HTTP API's routes, and who may ask.
 extension GatewayLoop {
     func route(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        guard request.count(of: "authorization") <= 1 else {
+            return .respond(.error(WireError(.malformed, "more than one Authorization header")))
+        }
         guard let path = request.pathSegments() else {
             return .respond(.error(WireError(.malformed, "the path is wrongly percent-encoded")))
         }
@@ -45,7 +48,12 @@ extension GatewayLoop {
 
     /// API keys guard the API; in development mode (which listens on loopback only) it's open as long as no key is configured.
     private func authorized(_ request: borrowing HTTPRequest, _ scope: Scope, _ body: () -> RequestOutcome) -> RequestOutcome {
-        if configuration.isDevelopment && configuration.apiKeys.isEmpty { return body() }
+        if configuration.isDevelopment && configuration.apiKeys.isEmpty {
+            // Open to this machine's programs, not to what any page in its browser likes to send here (nor through a name that was
+            // pointed at this machine).
+            if let refusal = judgeOrigin(request) ?? judgeHost(request) { return .respond(.error(refusal)) }
+            return body()
+        }
         guard let credential = bearer(request) else {
             return .respond(.error(WireError(.unauthenticated, "send Authorization: Bearer with an API key (api.keys)")))
         }
@@ -108,7 +116,7 @@ extension GatewayLoop {
             prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
             return .upgrade(subprotocol: format?.subprotocol)
         } catch {
-            if error.code == .tokenInvalid || error.code == .tokenExpired { numbers.authenticationFailures += 1 }
+            if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
         }
     }
@@ -155,6 +163,15 @@ extension GatewayLoop {
             throw WireError(.badName, "\(name) in the URL must be 1 to \(limit) bytes of UTF-8 without control characters")
         }
         return parsed
+    }
+
+    /// Nor must a name that was pointed at this machine.
+    private func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
+        guard let raw = request.header("host"), Origin.isLoopback("http://" + String(decoding: raw, as: UTF8.self)) else {
+            return WireError(
+                .forbidden, "development mode answers to localhost, 127.0.0.1 and [::1] only; configure api.keys for other names")
+        }
+        return nil
     }
 }
 

@@ -38,6 +38,11 @@ enum Metrics {
         page.sample("phase", "authentication", sum(loops) { $0.net.authenticationTimeouts })
         page.sample("phase", "pong", sum(loops) { $0.net.pongTimeouts })
         page.sample("phase", "close", sum(loops) { $0.net.closeTimeouts })
+        page.counter(
+            "hub_arrivals_failed_total", "Connections whose TLS handshake or PROXY header was wrong or late.",
+            sum(loops) { $0.net.arrivalsFailed })
+        page.counter("hub_tls_handshakes_total", "TLS handshakes completed.", sum(loops) { $0.net.tlsHandshakes })
+        page.counter("hub_tls_resumptions_total", "TLS handshakes that resumed a session.", sum(loops) { $0.net.tlsResumptions })
         page.counter("hub_messages_received_total", "WebSocket messages from clients.", sum(loops) { $0.net.messagesIn })
         page.counter("hub_received_bytes_total", "Bytes from clients.", sum(loops) { $0.net.bytesIn })
         page.counter("hub_sent_bytes_total", "Bytes to clients.", sum(loops) { $0.net.bytesOut })

@@ -18,9 +18,9 @@ struct PublishBody {
             case "user": user = try BodyFields.name(value, body, key, limit: Name.lengthMax)
             case "messageId": messageId = try BodyFields.name(value, body, key, limit: limits.messageIdBytes)
             case "class":
-                switch String(decoding: value.range.bytes(in: body), as: UTF8.self) {
-                case "chat": messageClass = .chat
-                case "event": messageClass = .event
+                switch try? BodyFields.name(value, body, key, limit: Name.lengthMax) {
+                case Name("chat"): messageClass = .chat
+                case Name("event"): messageClass = .event
                 default: throw WireError(.malformed, "class must be \"chat\" or \"event\"")
                 }
             case "payload":
@@ -60,21 +60,28 @@ enum UsersBody {
 }
 
 enum BodyFields {
-    /// Calls `body` for each field of the object that a request carries.
+    /// Calls `body` for each field of the object that a request carries, by its unescaped name; of a repeated field for the first only.
     static func each(
         _ bytes: UnsafeRawBufferPointer, limits: Configuration.Limits, _ body: (String, JSONValue) throws(WireError) -> Void
     ) throws(WireError) {
         guard UTF8Check.isValid(bytes) else { throw WireError(.malformed, "the body isn't UTF-8") }
         var fields = JSONFields(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: limits.depth)
+        var seen: Set<[UInt8]> = []
+        var unescaped = ByteBuffer(capacity: 64)
         while let (key, value) = try fields.next() {
-            try body(String(decoding: key.range.bytes(in: bytes), as: UTF8.self), value)
+            unescaped.removeAll()
+            guard JSONText.unescape(key.range.bytes(in: bytes), into: &unescaped), unescaped.count <= 64 else { continue }
+            let name = unescaped.copyBytes()
+            guard seen.count < 64, seen.insert(name).inserted else { continue }
+            try body(String(decoding: name, as: UTF8.self), value)
         }
     }
 
     static func name(_ value: JSONValue, _ bytes: UnsafeRawBufferPointer, _ field: String, limit: Int) throws(WireError) -> Name {
-        guard value.kind == .string,
-            let name = JSONText.name(value.range.bytes(in: bytes), hasEscapes: value.hasEscapes, limit: limit)
-        else { throw WireError(.badName, "\(field) must be a string of 1 to \(limit) bytes without control characters") }
+        guard value.kind == .string else { throw WireError(.malformed, "\(field) must be a string") }
+        guard let name = JSONText.name(value.range.bytes(in: bytes), hasEscapes: value.hasEscapes, limit: limit) else {
+            throw WireError(.badName, "\(field) must be a string of 1 to \(limit) bytes without control characters")
+        }
         return name
     }
 }

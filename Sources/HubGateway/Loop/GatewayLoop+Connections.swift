@@ -9,6 +9,16 @@ extension GatewayLoop: ServerHandler {
         route(request, on: id)
     }
 
+    func arrivalFailed(_ id: ConnectionID, _ reason: String) {
+        guard log.isEnabled(.debug) else { return }
+        log.limited(.debug, "connection.arrivalFailed", at: net.now, ["client": net.peer(id), "reason": reason])
+    }
+
+    func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
+        numbers.authenticationFailures += 1
+        log.limited(.info, "authentication.failed", at: net.now, ["client": net.peer(id), "code": code.rawValue])
+    }
+
     // MARK: Opening
 
     /// Who wants to come in, found out before the upgrade.
@@ -162,12 +172,20 @@ extension GatewayLoop: ServerHandler {
         }
     }
 
-    /// What comes before the welcome waits for it, in order; more than one message's limit of it is too much.
+    /// What comes before the welcome, or while a subscription is being made, waits, in order and within a bound.
+    ///
+    /// Before the welcome nobody needs to send much. Later the wait is the backend's, not the client's fault: so as much may wait to come
+    /// in as may wait to go out, and beyond that the client comes back rather than being told that it did wrong.
     func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
-        // Each costs its bytes and what an array takes.
-        guard early[id.index, default: EarlyMessages()].add(bytes, limit: configuration.limits.messageBytes * 2) else {
+        let isHeld = sessions[Int(id.index)].phase == .held
+        let limit = isHeld ? configuration.limits.outboundBytes : configuration.limits.messageBytes * 2
+        guard early[id.index, default: EarlyMessages()].add(bytes, limit: limit) else {
             early[id.index] = nil
-            net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
+            if isHeld {
+                net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 too much waits for a subscription")
+            } else {
+                net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
+            }
             return
         }
     }

@@ -57,7 +57,8 @@ extension GatewayLoop {
     func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let users = try readUsers(request, bytes)
-            guard watched.count(of: id.index) + users.count <= configuration.limits.watch else {
+            let added = users.count { watched.slot(of: $0).map { !watched.contains(id.index, on: $0) } ?? true }
+            guard watched.count(of: id.index) + added <= configuration.limits.watch else {
                 throw WireError(.tooMany, "more than \(configuration.limits.watch) watched users on one connection (limits.watch)")
             }
             // Watching begins before the snapshot is read, so that no change falls between; versions sort out what overlaps.
@@ -108,6 +109,7 @@ extension GatewayLoop {
         var elements = WireElements(bytes, range: request.users, format: request.format, depthMax: configuration.limits.depth)
         while let element = try elements.next() {
             guard users.count < limit else { throw WireError(.tooMany, "more than \(limit) users in one request") }
+            guard element.kind == .string else { throw WireError(.malformed, "users[\(users.count)] must be a string") }
             guard let name = element.name(in: bytes) else {
                 throw WireError(.badName, "users[\(users.count)] must be 1 to 255 bytes of text without control characters")
             }

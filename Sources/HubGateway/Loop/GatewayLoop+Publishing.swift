@@ -17,9 +17,8 @@ extension GatewayLoop {
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
                 time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format)
-            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId)
+            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
-            numbers.publications[Int(messageClass.rawValue)] += 1
             outbox.append(.publish(publication, channel: channel, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -28,8 +27,9 @@ extension GatewayLoop {
 
     func published(_ result: Result<PublishResult, WireError>, tag: UInt64) {
         guard let waiting = pending.remove(tag) else { return }
+        if case .success(let published) = result, !published.isDuplicate { countPublication(waiting.kind) }
         switch waiting.kind {
-        case .publish(let channel, let messageId):
+        case .publish(let channel, let messageId, _):
             switch result {
             case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
             case .success(let published):
@@ -42,8 +42,16 @@ extension GatewayLoop {
                     }
                 }
             }
-        case .httpPublish(let channel, let messageId):
+        case .httpPublish(let channel, let messageId, _):
             answerPublish(result, channel: channel, messageId: messageId, to: waiting.connection)
+        default: break
+        }
+    }
+
+    /// Repeats and refusals aren't publications.
+    private func countPublication(_ kind: Pending.Kind) {
+        switch kind {
+        case .publish(_, _, let messageClass), .httpPublish(_, _, let messageClass): numbers.publications[Int(messageClass.rawValue)] += 1
         default: break
         }
     }
@@ -77,7 +85,11 @@ extension GatewayLoop {
             guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
-            numbers.publications[Int(MessageClass.read.rawValue)] += 1
+            // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
+            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].position.offset {
+                throw WireError(
+                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].position.offset)")
+            }
             let key = pending.insert(
                 Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
             let publication = Publication(
@@ -94,6 +106,7 @@ extension GatewayLoop {
         switch result {
         case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
         case .success(let offset):
+            numbers.publications[Int(MessageClass.read.rawValue)] += 1
             guard waiting.id.isPresent else { return }
             waiting.id.withBytes { raw in
                 send(to: waiting.connection, as: .reply) {

@@ -109,7 +109,7 @@ extension GatewayLoop {
     private func connect(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         let index = Int(id.index)
         guard request.token.isPresent else {
-            refuse(WireError(.tokenInvalid, "connect needs a token"), request.id, in: bytes, on: id)
+            refuse(WireError(.malformed, "token is missing"), request.id, in: bytes, on: id)
             if sessions[index].phase == .anonymous { closeUnauthenticated(id, .tokenInvalid) }
             return
         }
@@ -125,7 +125,7 @@ extension GatewayLoop {
             : .failure(WireError(.tokenInvalid, "the token isn't valid"))
         switch verdict {
         case .failure(let error):
-            numbers.authenticationFailures += 1
+            authenticationFailed(error.code, on: id)
             refuse(error, request.id, in: bytes, on: id)
             if sessions[index].phase == .anonymous { closeUnauthenticated(id, error.code) }
         case .success(let claims):

@@ -41,29 +41,36 @@ extension GatewayLoop {
             guard wanted.count < configuration.limits.channels else {
                 throw WireError(.tooMany, "more than \(configuration.limits.channels) channels in one request (limits.channels)")
             }
-            var name: Name?
-            var place: Position?
-            switch element.kind {
-            case .string:
-                name = element.name(in: bytes)
-            case .object:
-                var fields = WireFields(bytes, range: element.range, format: request.format, depthMax: configuration.limits.depth)
-                while let (key, value) = try fields.next() {
-                    if key.isText("channel", in: bytes), value.kind == .string {
-                        name = value.name(in: bytes)
-                    } else if key.isText("position", in: bytes), value.kind == .string {
-                        place = try position(value.range, in: bytes, escapes: value.hasEscapes)
-                    }
-                }
-            default: break
+            let entry = "channels[\(wanted.count)]"
+            let (channel, positionValue) = try readChannel(element, request, bytes, entry)
+            guard let name = channel.name(in: bytes) else {
+                throw WireError(.badName, "\(entry): channel must be 1 to 255 bytes without control characters")
             }
-            guard let name else {
-                throw WireError(
-                    .badName, "channels[\(wanted.count)] must be {\"channel\": …} with 1 to 255 bytes without control characters")
-            }
+            let place =
+                try positionValue.map { (value) throws(WireError) in try position(value.range, in: bytes, escapes: value.hasEscapes) }
+                ?? nil
             wanted.append((name, place, nil))
         }
         guard !wanted.isEmpty else { throw WireError(.malformed, "channels is empty") }
+    }
+
+    /// The fields of one entry: a string is the channel itself. Of a repeated field the first counts; a wrong kind is `malformed`.
+    private func readChannel(
+        _ element: WireValue, _ request: Request, _ bytes: UnsafeRawBufferPointer, _ entry: String
+    ) throws(WireError) -> (channel: WireValue, position: WireValue?) {
+        if element.kind == .string { return (element, nil) }
+        guard element.kind == .object else { throw WireError(.malformed, "\(entry) must be a string or {\"channel\": …, \"position\": …}") }
+        var channel: WireValue?
+        var place: WireValue?
+        var fields = WireFields(bytes, range: element.range, format: request.format, depthMax: configuration.limits.depth)
+        while let (key, value) = try fields.next() {
+            if channel == nil, key.isText("channel", in: bytes) { channel = value }
+            if place == nil, key.isText("position", in: bytes) { place = value }
+        }
+        guard let channel else { throw WireError(.malformed, "\(entry): channel is missing") }
+        guard channel.kind == .string else { throw WireError(.malformed, "\(entry): channel must be a string") }
+        guard place.map({ $0.kind == .string }) ?? true else { throw WireError(.malformed, "\(entry): position must be a string") }
+        return (channel, place)
     }
 
     private func position(_ range: ByteRange, in bytes: UnsafeRawBufferPointer, escapes: Bool) throws(WireError) -> Position? {

@@ -184,6 +184,7 @@ extension GatewayLoop: LoopHandler {
         case .nodes(let result, let tag): nodesListed(result, tag: tag)
         case .health(let health): healthChanged(health)
         case .reconfigured(let configuration): reconfigure(configuration)
+        case .secured(let tls): net.tls = tls
         case .shutDown: shutDown()
         }
     }

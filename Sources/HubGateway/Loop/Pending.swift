@@ -6,11 +6,11 @@ import HubWire
 /// A request that waits for the backplane.
 struct Pending {
     enum Kind {
-        case publish(channel: Name, messageId: Name)
+        case publish(channel: Name, messageId: Name, MessageClass)
         case read(channel: Name)
         case status
         case watch
-        case httpPublish(channel: Name, messageId: Name)
+        case httpPublish(channel: Name, messageId: Name, MessageClass)
         case httpPresence
         case httpPresenceMany
         case httpNodes

@@ -51,7 +51,10 @@ package enum HubdProgram {
                 "mode": configuration.isDevelopment ? "development" : "production",
                 "addresses": node.addresses.map(\.description).joined(separator: " "),
             ])
-        for address in node.addresses { StandardStream.output.write("hubd \(HubVersion.text) listens on http://\(address)\n") }
+        for address in node.addresses {
+            let scheme = node.secureAddresses.contains(address) ? "https" : "http"
+            StandardStream.output.write("hubd \(HubVersion.text) listens on \(scheme)://\(address)\n")
+        }
 
         var current = configuration
         while true {

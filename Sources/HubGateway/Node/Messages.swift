@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubNet
 import HubWire
 
 /// What a gateway loop asks of the backplane. Posted in one batch at the end of a turn.
@@ -48,6 +49,8 @@ enum LoopMessage: Sendable {
 
     case health(BackendHealth)
     case reconfigured(Configuration)
+    /// For TLS connections that come from now on.
+    case secured(TLSContext)
     /// Close every connection with 1001 and tell when none is left.
     case shutDown
 }

@@ -16,8 +16,12 @@ package final class Node {
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
     private let backplaneMailbox: Mailbox<BackplaneMessage>
+    /// What the loops serve TLS with; the main thread changes it.
+    private var tls: NodeTLS?
     /// What it listens on, with the ports that the kernel chose.
     package let addresses: [SocketAddress]
+    /// Those of them where TLS is spoken.
+    package let secureAddresses: [SocketAddress]
     package let name: String
     package let loopCount: Int
     /// `limits.connections`, or what there are descriptors for.
@@ -39,12 +43,16 @@ package final class Node {
         let state = NodeState(loops: loopCount)
         self.state = state
 
-        let listeners = try Node.listen(configuration.listen, count: loopCount)
-        addresses = listeners.map { $0[0].address }
+        let tls = try NodeTLS(configuration.tls)
+        self.tls = tls
+        let plainListeners = try Node.listen(configuration.listen, count: loopCount)
+        let secureListeners = try Node.listen(configuration.tls.listen, count: loopCount)
+        addresses = (plainListeners + secureListeners).map { $0[0].address }
+        secureAddresses = secureListeners.map { $0[0].address }
 
         let usesRedis = configuration.redis.url != nil
         var base = NetLimits()
-        let kept = Node.descriptorsKept(loops: loopCount, listeners: listeners.count)
+        let kept = Node.descriptorsKept(loops: loopCount, listeners: addresses.count)
         let ceiling = max(descriptors - kept - ConnectionBudget.reserve, 1)
         base.connections = ConnectionBudget(limit: configuration.limits.connections, ceiling: ceiling)
         let limits = Node.limits(configuration, over: base)
@@ -55,8 +63,10 @@ package final class Node {
             let hostsBackplane = !usesRedis && number == 0
             nets.append(
                 try NetLoop(
-                    NetLoop.Options(name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits))
-            )
+                    NetLoop.Options(
+                        name: "hub-loop-\(number)", core: core, tick: .milliseconds(hostsBackplane ? 50 : 250), limits: limits,
+                        proxies: TrustedProxies(configuration.proxy))))
+            nets[number].tls = tls?.context
         }
         let backplaneNet =
             usesRedis
@@ -100,11 +110,12 @@ package final class Node {
                 })
         }
         for (number, gateway) in gateways.enumerated() {
-            let parts = SendOnce((gateway, listeners.map { $0[number] }, configuration, identity, targets))
+            let parts = SendOnce(
+                (gateway, plainListeners.map { $0[number] }, secureListeners.map { $0[number] }, configuration, identity, targets))
             let hostsBackplane = !usesRedis && number == 0
             threads.append(
                 try LoopThread(name: "hub-loop-\(number)") {
-                    let (gateway, listeners, configuration, identity, targets) = parts.value
+                    let (gateway, plainListeners, secureListeners, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
                     if hostsBackplane {
                         let backplane = Backplane(
@@ -120,7 +131,8 @@ package final class Node {
                     }
                     gateway.net.handler = gateway
                     gateway.net.server = gateway
-                    for listener in listeners { gateway.net.serve(listener.take()) }
+                    for listener in plainListeners { gateway.net.serve(listener.take()) }
+                    for listener in secureListeners { gateway.net.serve(listener.take(), isSecure: true) }
                     gateway.net.run()
                     withExtendedLifetime(gateway) {}
                 })
@@ -133,8 +145,19 @@ package final class Node {
 
     /// Applies what can change live. `changed` names it, for the log.
     package func reconfigure(_ configuration: Configuration) {
+        let renewed: NodeTLS?
+        do throws(NetError) { renewed = try tls?.changed(to: configuration.tls) } catch {
+            // It was found usable when it was read: only memory can be short now. What serves goes on.
+            log.error("tls.refused", ["message": error.description])
+            renewed = nil
+        }
+        if let renewed {
+            tls = renewed
+            for name in renewed.context.names.repeated { log.warning("tls.repeatedName", ["name": name]) }
+        }
         for (mailbox, waker) in zip(mailboxes, wakers) {
             mailbox.post(.reconfigured(configuration))
+            if let renewed { mailbox.post(.secured(renewed.context)) }
             waker.wake()
         }
         backplaneMailbox.post(.reconfigured(configuration))
@@ -199,6 +222,7 @@ package final class Node {
         limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        limits.tlsDeadline = configuration.deadlines.tls
         limits.deflate.level = configuration.deflate.level
         limits.deflate.windowBits = configuration.deflate.windowBits
         limits.deflate.minimumBytes = configuration.deflate.minimumBytes

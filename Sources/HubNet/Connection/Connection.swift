@@ -12,6 +12,10 @@ struct Connection {
         case connecting
         /// Our opening handshake is under way (client).
         case opening
+        /// A PROXY header is awaited.
+        case preface
+        /// The TLS handshake is under way.
+        case securing
         /// HTTP: head, body, or waiting for the answer (`isAnswerPending`).
         case http
         /// A WebSocket: messages go both ways.
@@ -54,8 +58,12 @@ struct Connection {
         static let carriesHTTP = Flags(rawValue: 8192)
         /// Stored input waits until the queue has drained.
         static let waitsForDrain = Flags(rawValue: 16384)
+        /// Bytes go through the edge's TLS session.
+        static let isSecure = Flags(rawValue: 32768)
+        /// TLS begins after the PROXY header.
+        static let willBeSecure = Flags(rawValue: 65536)
         /// Holds one of the places beyond the node's limit: for a short request, never for a WebSocket.
-        static let isReserve = Flags(rawValue: 32768)
+        static let isReserve = Flags(rawValue: 131072)
     }
 
     // MARK: First cache line
@@ -66,11 +74,9 @@ struct Connection {
     var phase: Phase = .dead
     /// How what leaves is compressed.
     var form = WireForm.plain
-    var flags: Flags = []
     /// With which code the hold's deadline closes; in `closing`, with which one we closed.
     var code: UInt16 = 0
-    /// Pings answered in this turn.
-    var pongs: UInt8 = 0
+    var flags: Flags = []
     /// The last range of this turn's arena that is queued here; `pendingEnd` 0: none.
     var pendingStart: UInt32 = 0
     var pendingEnd: UInt32 = 0
@@ -79,6 +85,8 @@ struct Connection {
     var segmentTail: UInt32 = SegmentPool.none
     /// The pong for the latest of this turn's further pings, in the arena; 0: none.
     var pongStart: UInt32 = 0
+    /// Pings answered in this turn.
+    var pongs: UInt8 = 0
     var backlog: UnsafeMutablePointer<Backlog>?
     /// `Instant.nanoseconds` of the last bytes in.
     var lastInbound: UInt64 = 0
@@ -91,6 +99,8 @@ struct Connection {
     var fragments: UnsafeMutablePointer<HeldBytes>?
     var exchange: UnsafeMutablePointer<HTTPExchange>?
     var dialogue: UnsafeMutablePointer<ClientDialogue>?
+    /// TLS, and the client behind a proxy.
+    var edge: UnsafeMutablePointer<ConnectionEdge>?
     var decoder = FrameDecoder(role: .server)
     /// Largest message in, where it isn't the loop's limit; 0: the loop's.
     var messageLimit: UInt32 = 0

@@ -254,11 +254,12 @@ extension NetLoop {
 
     /// The socket takes bytes again.
     func drainBacklog(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.flags.contains(.isSecure), !sendWaiting(index, connection) { return }
         while let backlog = connection.pointee.backlog, Backlog.count(backlog) > 0 {
             let waiting = Backlog.waiting(backlog)
             guard let base = waiting.baseAddress else { break }
             state.pointee.counters.writes += 1
-            switch System.send(connection.pointee.descriptor, base, waiting.count) {
+            switch transmit(index, connection, base, waiting.count) {
             case .bytes(let sent):
                 state.pointee.counters.bytesOut += UInt64(sent)
                 Backlog.removeFirst(backlog, sent)
@@ -269,6 +270,7 @@ extension NetLoop {
                 return
             }
         }
+        if holdsCiphertext(connection) { return }
         let dropped = connection.pointee.backlog?.pointee.dropped ?? DroppedFrames()
         freeBacklog(connection)
         connection.pointee.flags.subtract([.isBlocked, .carriesHTTP])

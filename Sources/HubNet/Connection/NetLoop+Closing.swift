@@ -26,6 +26,7 @@ extension NetLoop {
             report(id.index, connection, .us(code: code))
             tearDown(id.index)
         case .http: finish(id.index, connection)
+        case .preface, .securing: lose(id.index, connection, "closed")
         case .closing, .finishing, .dead: break
         }
     }
@@ -97,6 +98,7 @@ extension NetLoop {
     func endOutput(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.pendingEnd == 0, connection.pointee.backlog == nil, !connection.pointee.flags.contains(.hasFinished)
         else { return }
+        if connection.pointee.flags.contains(.isSecure), !endSecureOutput(index, connection) { return }
         connection.pointee.flags.insert(.hasFinished)
         if connection.pointee.flags.contains(.inputEnded) {
             tearDown(index)
@@ -159,6 +161,7 @@ extension NetLoop {
         if connection.pointee.descriptor >= 0 { System.close(connection.pointee.descriptor) }
         connection.pointee.descriptor = -1
         freeInput(connection)
+        ConnectionEdge.free(&connection.pointee.edge)
         freeBacklog(connection)
         connection.pointee.pendingEnd = 0
         connection.pointee.pongStart = 0

@@ -3,12 +3,16 @@ import HubBase
 
 /// Deadlines of connections: one each, and the phase says what it means.
 extension NetLoop {
-    /// The peer's address as text; empty when the connection has gone.
+    /// The client's address as text; empty when the connection has gone.
     package func peer(_ id: ConnectionID) -> String {
-        guard let connection = state.pointee.table.find(id), let address = System.peerAddress(connection.pointee.descriptor) else {
-            return ""
-        }
-        return address.description
+        clientAddress(id)?.description ?? ""
+    }
+
+    /// Who the client is: as a trusted proxy says, else the peer's address (a system call). nil when the connection has gone.
+    package func clientAddress(_ id: ConnectionID) -> SocketAddress? {
+        guard let connection = state.pointee.table.find(id) else { return nil }
+        if let edge = connection.pointee.edge, let told = edge.pointee.forwarded ?? edge.pointee.client { return told }
+        return System.peerAddress(connection.pointee.descriptor)
     }
 
     /// Whether messages can be sent: open, and not closing.
@@ -100,8 +104,8 @@ extension NetLoop {
             FrameEncoder.appendClose(
                 code: NetCloseCode.silent, reason: Self.bytes("no pong"), maskingKey: maskingKey(connection), into: &close)
             state.pointee.counters.writes += 1
-            _ = System.send(
-                connection.pointee.descriptor, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
+            _ = transmit(index, connection, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
+            guard connection.pointee.phase != .dead else { return }
         }
         lose(index, connection, "silent: no pong within \(options.limits.pong)")
     }
@@ -120,6 +124,8 @@ extension NetLoop {
         switch connection.pointee.phase {
         case .connecting: lose(index, connection, "no connection within the deadline")
         case .opening: lose(index, connection, "no answer to the opening handshake within the deadline")
+        case .preface: failArrival(index, connection, "no PROXY header within the deadline")
+        case .securing: failArrival(index, connection, "no TLS handshake within the deadline")
         case .http: httpDeadlinePassed(index, connection)
         case .open where connection.pointee.flags.contains(.isHeld):
             state.pointee.counters.authenticationTimeouts += 1
@@ -134,7 +140,7 @@ extension NetLoop {
 
     private func isAboutToJudge(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         switch connection.pointee.phase {
-        case .opening, .http, .closing: return true
+        case .opening, .preface, .securing, .http, .closing: return true
         case .open: return !connection.pointee.flags.isDisjoint(with: [.isHeld, .awaitsPong])
         case .connecting, .finishing, .dead: return false
         }

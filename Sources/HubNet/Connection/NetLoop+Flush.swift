@@ -45,7 +45,7 @@ extension NetLoop {
         }
         guard let base = bytes.baseAddress else { return }
         state.pointee.counters.writes += 1
-        switch System.send(connection.pointee.descriptor, base, bytes.count) {
+        switch transmit(index, connection, base, bytes.count) {
         case .bytes(let sent):
             state.pointee.counters.bytesOut += UInt64(sent)
             if sent == bytes.count {
@@ -88,5 +88,14 @@ extension NetLoop {
         }
         buffer.append(state.pointee.bytes(from: queued.start, to: queued.end))
         return buffer.bytes
+    }
+
+    /// Hands bytes to the socket, or to TLS before it.
+    @inline(__always)
+    func transmit(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int)
+        -> System.Transfer
+    {
+        if connection.pointee.flags.contains(.isSecure) { return transmitSecure(index, connection, base, count) }
+        return System.send(connection.pointee.descriptor, base, count)
     }
 }

@@ -13,7 +13,7 @@ extension NetLoop {
     }
 
     /// Reads of one socket in one turn: whoever sends more waits for the others' turn.
-    private static let readsMax = 4
+    static let readsMax = 4
     /// A partial frame up to this size gets its memory at once, a larger one in proportion to what has come: an announcement costs nothing.
     private static let trustedBytes = 64 * 1024 + 16
     private static let partialBytesMin = 128
@@ -41,7 +41,11 @@ extension NetLoop {
     func read(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let generation = connection.pointee.generation
         for _ in 0..<Self.readsMax {
-            if connection.pointee.flags.contains(.isPaused) || connection.pointee.flags.contains(.inputEnded) { return }
+            let flags = connection.pointee.flags
+            guard flags.isDisjoint(with: [.isPaused, .inputEnded, .isSecure]) else {
+                if flags.isDisjoint(with: [.isPaused, .inputEnded]) { readSecure(index, connection) }
+                return
+            }
             let room: Int
             let target: UnsafeMutableRawPointer
             if let partial = connection.pointee.partial {
@@ -64,10 +68,7 @@ extension NetLoop {
                     partial.pointee.count += count
                     workOffPartial(index, connection)
                 } else {
-                    let bytes = UnsafeMutableRawBufferPointer(start: target, count: count)
-                    let progress = work(index, connection, bytes)
-                    guard connection.pointee.generation == generation, connection.pointee.phase != .dead else { return }
-                    keep(connection, UnsafeMutableRawBufferPointer(rebasing: bytes[progress.consumed...]), wanted: progress.wanted)
+                    workOff(index, connection, UnsafeMutableRawBufferPointer(start: target, count: count))
                 }
                 guard connection.pointee.generation == generation, connection.pointee.phase != .dead, count == room else { return }
             case .wouldBlock: return
@@ -76,6 +77,15 @@ extension NetLoop {
                 return
             }
         }
+    }
+
+    /// Works off what came while nothing was stored, and stores what is left of it.
+    @inline(__always)
+    func workOff(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer) {
+        let generation = connection.pointee.generation
+        let progress = work(index, connection, bytes)
+        guard connection.pointee.generation == generation, connection.pointee.phase != .dead else { return }
+        keep(connection, UnsafeMutableRawBufferPointer(rebasing: bytes[progress.consumed...]), wanted: progress.wanted)
     }
 
     /// Works off what is stored. The memory is taken from the connection meanwhile: a handler that ends the connection while it looks at a
@@ -124,6 +134,11 @@ extension NetLoop {
             case .open, .closing: progress = workOffFrames(index, connection, rest)
             case .http: progress = workOffHTTP(index, connection, rest)
             case .opening: progress = workOffOpening(index, connection, rest)
+            case .preface: progress = workOffPreface(index, connection, rest)
+            case .securing:
+                // After a PROXY header, in the same bytes.
+                takeCiphertext(index, connection, UnsafeRawBufferPointer(rest))
+                return Progress(consumed: bytes.count, wanted: 0)
             case .finishing, .dead, .connecting: return Progress(consumed: bytes.count, wanted: 0)
             }
             offset += progress.consumed
@@ -180,7 +195,7 @@ extension NetLoop {
     }
 
     /// The peer sends nothing more.
-    private func inputEnded(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+    func inputEnded(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.flags.insert(.inputEnded)
         switch connection.pointee.phase {
         case .http:
@@ -197,6 +212,7 @@ extension NetLoop {
                 updateInterest(index, connection)
             }
         case .open, .closing, .opening: lose(index, connection, "the peer ended the stream without a closing handshake")
+        case .preface, .securing: failArrival(index, connection, "the peer ended the stream")
         case .connecting, .dead: break
         }
     }

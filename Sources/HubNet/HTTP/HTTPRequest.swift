@@ -48,7 +48,7 @@ package struct HTTPRequest: ~Copyable {
         return count
     }
 
-    /// The percent-decoded value of a query parameter, the first of that name (`+` stays `+`); nil when absent or wrongly encoded. A parameter
+    /// The percent-decoded value of a query parameter, the first of that name (`+` is a space); nil when absent or wrongly encoded. A parameter
     /// without `=` has an empty value.
     package func queryValue(_ name: StaticString) -> [UInt8]? {
         let query = query.bytes(in: head)
@@ -57,7 +57,9 @@ package struct HTTPRequest: ~Copyable {
             guard let key = PercentCoding.decode(UnsafeRawBufferPointer(rebasing: query[parameter.startIndex..<equals])) else { continue }
             guard key.withUnsafeBytes({ ASCII.equals($0, name) }) else { continue }
             let start = min(equals + 1, parameter.endIndex)
-            return PercentCoding.decode(UnsafeRawBufferPointer(rebasing: query[start..<parameter.endIndex]))
+            // As forms are encoded (URLSearchParams, urlencode): a plus sign is a space, and itself only as %2B.
+            let value = query[start..<parameter.endIndex].map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
+            return value.withUnsafeBytes { PercentCoding.decode($0) }
         }
         return nil
     }

@@ -51,6 +51,8 @@ struct LoopState: ~Copyable {
     /// Taken from the send budget for a queue that is about to be made.
     var chargedAhead = 0
     let scratch: UnsafeMutableRawPointer
+    /// Made with the first TLS session.
+    var tlsScratch: UnsafeMutablePointer<TLSScratch>?
 
     /// By connection index, where `connectionsPerAddress` is set: what `addresses` counts for it; 0: nothing.
     var addressKeys: [UInt64] = []
@@ -80,6 +82,7 @@ struct LoopState: ~Copyable {
     deinit {
         dirty.deallocate()
         scratch.deallocate()
+        TLSScratch.free(tlsScratch)
     }
 
     @inline(__always)

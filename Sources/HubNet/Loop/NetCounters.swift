@@ -26,6 +26,11 @@ package struct NetCounters: Sendable {
     /// Times that a client couldn't be accepted for want of descriptors or memory; each is followed by a pause of 100 ms.
     package var outOfDescriptors: UInt64 = 0
 
+    /// TLS handshakes that were completed, and those of them that resumed a session.
+    package var tlsHandshakes: UInt64 = 0
+    package var tlsResumptions: UInt64 = 0
+    /// Connections that ended before HTTP: their TLS handshake or PROXY header was wrong or too late.
+    package var arrivalsFailed: UInt64 = 0
     /// Connections that agreed to permessage-deflate.
     package var deflateAgreed: UInt64 = 0
     /// Frames that were compressed (a broadcast's once for each window in use), their payloads' bytes before and after.

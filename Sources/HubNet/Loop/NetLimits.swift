@@ -20,6 +20,8 @@ package struct NetLimits: Sendable {
     /// Connections of one client address; 0: any number.
     package var connectionsPerAddress = 0
     package var addresses = AddressTable()
+    /// From accept until the PROXY header and the TLS handshake are done.
+    package var tlsDeadline: Span = .seconds(10)
     package var headDeadline: Span = .seconds(10)
     /// An idle keep-alive HTTP connection is closed after this.
     package var keepAlive: Span = .seconds(60)

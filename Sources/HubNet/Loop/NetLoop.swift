@@ -18,12 +18,15 @@ package final class NetLoop {
         /// The loop takes a turn at least this often, for handlers that need `turnEnding` regularly; nil: only when something happens.
         package var tick: Span?
         package var limits: NetLimits
+        /// Whose PROXY headers and `X-Forwarded-For` are believed; nil: nobody's.
+        package var proxies: TrustedProxies?
 
-        package init(name: String, core: Int? = nil, tick: Span? = nil, limits: NetLimits = NetLimits()) {
+        package init(name: String, core: Int? = nil, tick: Span? = nil, limits: NetLimits = NetLimits(), proxies: TrustedProxies? = nil) {
             self.name = name
             self.core = core
             self.tick = tick
             self.limits = limits
+            self.proxies = proxies
         }
     }
 
@@ -34,6 +37,9 @@ package final class NetLoop {
     let state: UnsafeMutablePointer<LoopState>
     /// Listeners and the spare descriptor: touched when a client comes, not when one speaks.
     let acceptor: Acceptor
+
+    /// For connections that come from now on to listeners with TLS.
+    package var tls: TLSContext?
 
     /// Not retained. Set before `run`.
     package unowned(unsafe) var handler: (any LoopHandler)?

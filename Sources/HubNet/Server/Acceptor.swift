@@ -22,10 +22,13 @@ extension NetLoop {
     private static let reserveDeadline = Span.seconds(2)
 
     /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
-    package func serve(_ listener: consuming ListenSocket) {
+    ///
+    /// - Parameter isSecure: TLS comes first, by the loop's `tls` at that time.
+    package func serve(_ listener: consuming ListenSocket, isSecure: Bool = false) {
         // Accepted sockets inherit it on Linux: no call for each.
         _ = hub_set_nodelay(listener.descriptor)
         let box = ListenSocketBox(listener)
+        box.isSecure = isSecure
         let index = acceptor.listeners.count
         acceptor.listeners.append(box)
         watchListener(box, index, EPOLL_CTL_ADD, acceptor.isPaused ? 0 : Readiness.input)
@@ -38,12 +41,14 @@ extension NetLoop {
         acceptor.hasStopped = true
         for index in 0..<state.pointee.table.count {
             let connection = state.pointee.table[index]
-            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending) else { continue }
-            if connection.pointee.partial == nil {
-                finish(index, connection)
-            } else {
-                // The rest of a request that has begun gets as long as a closing handshake.
+            switch connection.pointee.phase {
+            case .preface, .securing: lose(index, connection, "the node stops")
+            case .http where connection.pointee.flags.contains(.isAnswerPending): continue
+            case .http where connection.pointee.partial == nil: finish(index, connection)
+            // The rest of a request that has begun gets as long as a closing handshake.
+            case .http:
                 state.pointee.deadlines.arm(index, at: state.pointee.now + min(options.limits.closeDeadline, options.limits.headDeadline))
+            default: continue
             }
         }
     }
@@ -59,7 +64,7 @@ extension NetLoop {
             // Looked up each time: a handler isn't called here, but it may have stopped accepting earlier in this turn.
             guard index < acceptor.listeners.count, !acceptor.isPaused else { return }
             switch System.accept(acceptor.listeners[index].descriptor) {
-            case .bytes(let descriptor): admitClient(Int32(descriptor))
+            case .bytes(let descriptor): admitClient(Int32(descriptor), isSecure: acceptor.listeners[index].isSecure)
             case .wouldBlock: return
             case .failed(let number) where number == EMFILE || number == ENFILE || number == ENOBUFS || number == ENOMEM:
                 turnAway(index)
@@ -69,25 +74,25 @@ extension NetLoop {
         }
     }
 
-    private func admitClient(_ descriptor: Int32) {
+    private func admitClient(_ descriptor: Int32, isSecure: Bool) {
         guard let place = options.limits.connections.take() else {
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor, "503 Service Unavailable")
+            Self.refuse(descriptor, "503 Service Unavailable", isSecure: isSecure)
             return
         }
-        let key = options.limits.connectionsPerAddress > 0 ? System.peerAddress(descriptor)?.clientKey ?? 0 : 0
+        let key = options.limits.connectionsPerAddress > 0 ? clientKey(of: descriptor) : 0
         guard key == 0 || options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
             options.limits.connections.giveBack(place)
             state.pointee.counters.refused += 1
             state.pointee.counters.refusedByAddress += 1
-            Self.refuse(descriptor, "429 Too Many Requests")
+            Self.refuse(descriptor, "429 Too Many Requests", isSecure: isSecure)
             return
         }
         guard let index = state.pointee.table.take() else {
             options.limits.connections.giveBack(place)
             if key != 0 { options.limits.addresses.giveBack(key) }
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor, "503 Service Unavailable")
+            Self.refuse(descriptor, "503 Service Unavailable", isSecure: isSecure)
             return
         }
         if key != 0 { state.pointee.keepAddress(key, of: index) }
@@ -103,8 +108,20 @@ extension NetLoop {
             return
         }
         state.pointee.counters.accepted += 1
-        let patience = place == .ordinary ? options.limits.headDeadline : min(options.limits.headDeadline, Self.reserveDeadline)
-        state.pointee.deadlines.arm(index, at: state.pointee.now + patience)
+        state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
+        if isSecure || options.proxies?.sendsHeader == true { beginArrival(index, connection, isSecure: isSecure) }
+    }
+
+    /// Whom a connection counts for until more is known; 0: nobody, since a trusted proxy speaks for many.
+    private func clientKey(of descriptor: Int32) -> UInt64 {
+        guard let address = System.peerAddress(descriptor) else { return 0 }
+        if let proxies = options.proxies, let ip = address.ip, proxies.trusts(ip) { return 0 }
+        return address.clientKey
+    }
+
+    /// When a phase before the first request has to be over: a place beyond the limit isn't for waiting.
+    func arrivalDeadline(_ connection: UnsafeMutablePointer<Connection>, _ span: Span) -> Instant {
+        state.pointee.now + (connection.pointee.flags.contains(.isReserve) ? min(span, Self.reserveDeadline) : span)
     }
 
     /// Counts a connection for another address than the one that it came from: of a client that a proxy speaks for. False: that client holds as
@@ -127,15 +144,16 @@ extension NetLoop {
     /// Whether it holds a place beyond the node's limit: good for one short request, not for a WebSocket.
     package func isReserve(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.flags.contains(.isReserve) ?? false }
 
-    /// Says why, as far as that's possible without keeping anything for it.
-    private static func refuse(_ descriptor: Int32, _ status: StaticString) {
+    /// Says why, as far as that's possible without keeping anything for it. A client that speaks TLS couldn't read it.
+    private static func refuse(_ descriptor: Int32, _ status: StaticString, isSecure: Bool) {
+        defer { System.close(descriptor) }
+        if isSecure { return }
         var answer = ByteBuffer(capacity: 128)
         answer.append("HTTP/1.1 ")
         answer.append(status)
         answer.append("\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
         if let base = answer.bytes.baseAddress { _ = System.send(descriptor, base, answer.count) }
         System.finishSending(descriptor)
-        System.close(descriptor)
     }
 
     /// No descriptor left: one client is taken with the spare one and dropped, so that it doesn't hang; then a pause.
@@ -145,7 +163,7 @@ extension NetLoop {
             System.close(acceptor.spare)
             if case .bytes(let descriptor) = System.accept(acceptor.listeners[index].descriptor) {
                 state.pointee.counters.refused += 1
-                Self.refuse(Int32(descriptor), "503 Service Unavailable")
+                Self.refuse(Int32(descriptor), "503 Service Unavailable", isSecure: acceptor.listeners[index].isSecure)
             }
         }
         acceptor.spare = System.openSpare()

@@ -70,6 +70,8 @@ package struct ListenSocket: ~Copyable {
 package final class ListenSocketBox {
     private var socket: ListenSocket?
     package let address: SocketAddress
+    /// Of a listener that a loop serves: its connections begin with TLS.
+    var isSecure = false
 
     init(_ socket: consuming ListenSocket) {
         address = socket.address

@@ -139,6 +139,7 @@ extension NetLoop {
         exchange.pointee.stage = .idle
         exchange.pointee.parser = HTTPHeadParser()
         let request = HTTPRequest(head, in: bytes, body: body)
+        if options.proxies != nil { noteClient(of: request, connection) }
         guard let server else { return answer(index, connection, HTTPResponse(status: 503)) }
         let outcome = server.request(request, on: id)
         guard connection.pointee.generation == id.generation, connection.pointee.phase == .http else { return }
@@ -151,12 +152,20 @@ extension NetLoop {
             pause(index, connection)
         case .upgrade where connection.pointee.flags.contains(.isReserve):
             answer(index, connection, HTTPResponse(status: 503, headers: [("Retry-After", "5")]))
+        case .upgrade where !countsForClient(id, connection):
+            answer(index, connection, HTTPResponse(status: 429, headers: [("Retry-After", "5")]))
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
             case .refuse(let response): answer(index, connection, response)
             case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
         }
+    }
+
+    /// A WebSocket is one client's, also where a proxy's connection carried several clients' requests before.
+    private func countsForClient(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard let client = connection.pointee.edge?.pointee.forwarded else { return true }
+        return recount(id, as: client)
     }
 
     private func upgrade(
@@ -212,7 +221,7 @@ extension NetLoop {
         }
     }
 
-    private func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
+    func refuse(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: HTTPRefusal) {
         connection.pointee.exchange?.pointee.isHead = false
         var response = refusal.response
         response.closes = true

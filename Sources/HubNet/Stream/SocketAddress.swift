@@ -84,6 +84,21 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    package init(_ address: IPAddress, port: UInt16) {
+        form =
+            address.isV4
+            ? .v4(UInt32(truncatingIfNeeded: address.low), port) : .v6(address.high.bigEndian, address.low.bigEndian, port, scope: 0)
+    }
+
+    /// Without the port; nil for a Unix path.
+    package var ip: IPAddress? {
+        switch form {
+        case .v4(let address, _): return IPAddress(v4: address)
+        case .v6(let high, let low, _, _): return IPAddress(high: UInt64(bigEndian: high), low: UInt64(bigEndian: low))
+        case .unix: return nil
+        }
+    }
+
     package func with(port: UInt16) -> SocketAddress {
         switch form {
         case .v4(let address, _): return SocketAddress(.v4(address, port))

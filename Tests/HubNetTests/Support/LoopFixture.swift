@@ -74,11 +74,15 @@ final class LoopFixture: @unchecked Sendable {
         func drained(_ id: ConnectionID, _ dropped: DroppedFrames) { onDrained?(id, dropped) }
     }
 
-    init(_ limits: NetLimits = NetLimits(), tick: Span? = nil, _ script: @escaping @Sendable (Handler) -> Void = { _ in }) throws {
+    init(
+        _ limits: NetLimits = NetLimits(), tick: Span? = nil, tls: TLSContext? = nil, proxies: TrustedProxies? = nil,
+        _ script: @escaping @Sendable (Handler) -> Void = { _ in }
+    ) throws {
         let boxes = try ListenSocket.open(SocketAddress("127.0.0.1:0")!, count: 1)
         port = boxes[0].address.port
-        let loop = try NetLoop(NetLoop.Options(name: "test", tick: tick, limits: limits))
-        loop.serve(boxes[0].take())
+        let loop = try NetLoop(NetLoop.Options(name: "test", tick: tick, limits: limits, proxies: proxies))
+        loop.tls = tls
+        loop.serve(boxes[0].take(), isSecure: tls != nil)
         signal = loop.signal
         let jobs = Mailbox<Job>()
         let ends = Watch<ConnectionEnd>()
@@ -114,6 +118,24 @@ final class LoopFixture: @unchecked Sendable {
     }
 
     var counters: NetCounters { perform { loop, _ in loop.counters } }
+
+    /// Asks the loop until the answer is true; false after 10 s.
+    func eventually(_ question: @escaping @Sendable (NetLoop) -> Bool) -> Bool {
+        for _ in 0..<10_000 {
+            if perform({ loop, _ in question(loop) }) { return true }
+            StallClock.pass(milliseconds: 1)
+        }
+        return false
+    }
+
+    /// A client with an open WebSocket over TLS, and its id.
+    func joinSecurely(_ offer: TLSLayer.Offer = TLSLayer.Offer(), receiveBuffer: Int32? = nil) throws -> (RawClient, ConnectionID) {
+        let before = opens.all.count
+        let client = RawClient(port: port, receiveBuffer: receiveBuffer)
+        try client.secure(offer)
+        try client.upgrade()
+        return (client, opens.wait(for: before + 1)[before])
+    }
 
     /// A client with an open WebSocket, and its id.
     func join(receiveBuffer: Int32? = nil) throws -> (RawClient, ConnectionID) {

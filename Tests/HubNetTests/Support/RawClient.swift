@@ -16,6 +16,8 @@ final class RawClient {
 
     let descriptor: Int32
     private var held: [UInt8] = []
+    /// TLS between the socket and what is sent and read.
+    private(set) var layer: TLSLayer?
 
     /// `receiveBuffer`: a small window, for readers that are to be slow.
     init(port: Int, receiveBuffer: Int32? = nil) {
@@ -40,7 +42,36 @@ final class RawClient {
 
     /// False when the peer is gone.
     @discardableResult
-    func send(_ bytes: [UInt8]) -> Bool { Self.send(descriptor, bytes) }
+    func send(_ bytes: [UInt8]) -> Bool { Self.send(descriptor, layer?.encrypt(bytes) ?? bytes) }
+
+    /// Past TLS, if there is any.
+    @discardableResult
+    func sendRaw(_ bytes: [UInt8]) -> Bool { Self.send(descriptor, bytes) }
+
+    /// What is sent and read from now on goes through `layer`, whose handshake is done.
+    func take(_ layer: TLSLayer) { self.layer = layer }
+
+    /// Begins TLS and waits for its end. `pieceBytes`: how much goes into one packet.
+    @discardableResult
+    func secure(_ offer: TLSLayer.Offer = TLSLayer.Offer(), pieceBytes: Int = .max) throws -> TLSLayer {
+        let layer = TLSLayer(offer)
+        while true {
+            let isDone: Bool
+            do { isDone = try layer.shakeHands() } catch {
+                sendRaw(layer.takeOutput())
+                throw error
+            }
+            var output = layer.takeOutput()[...]
+            while !output.isEmpty {
+                sendRaw(Array(output.prefix(pieceBytes)))
+                output = output.dropFirst(pieceBytes)
+            }
+            if isDone { break }
+            layer.offer(try receive())
+        }
+        self.layer = layer
+        return layer
+    }
 
     @discardableResult
     static func send(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
@@ -71,15 +102,22 @@ final class RawClient {
     func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     private func fill() throws {
+        let bytes = try receive()
+        guard let layer else {
+            held += bytes
+            return
+        }
+        layer.offer(bytes)
+        held += try layer.decrypt()
+    }
+
+    /// Whatever comes next, past TLS.
+    func receive() throws -> ArraySlice<UInt8> {
         var buffer = [UInt8](repeating: 0, count: 65536)
         let count = recv(descriptor, &buffer, buffer.count, 0)
-        if count > 0 {
-            held += buffer[..<count]
-        } else if count == 0 {
-            throw Ending.endOfStream
-        } else {
-            throw errno == EAGAIN ? Ending.deadline : Ending.reset
-        }
+        if count > 0 { return buffer[..<count] }
+        if count == 0 { throw Ending.endOfStream }
+        throw errno == EAGAIN ? Ending.deadline : Ending.reset
     }
 
     func read(_ count: Int) throws -> [UInt8] {

@@ -1,0 +1,191 @@
+import Glibc
+import HubBase
+
+/// TLS between a socket and its connection. What comes is decrypted in the loop's scratch and worked off like any other input; what leaves is
+/// encrypted there and handed to the socket at once. To the rest of the loop a connection with TLS is a socket with a somewhat larger send buffer.
+extension NetLoop {
+    /// Begins TLS on a connection that has just come.
+    func beginSecuring(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        connection.pointee.flags.remove(.willBeSecure)
+        guard let tls else { return failArrival(index, connection, "the listener has no certificate") }
+        let scratch: UnsafeMutablePointer<TLSScratch>
+        if let present = state.pointee.tlsScratch {
+            scratch = present
+        } else {
+            scratch = TLSScratch.make()
+            state.pointee.tlsScratch = scratch
+        }
+        guard let session = TLSSession(tls, on: scratch) else { return failArrival(index, connection, "no memory for TLS") }
+        ConnectionEdge.of(connection).pointee.session = consume session
+        connection.pointee.flags.insert(.isSecure)
+        connection.pointee.phase = .securing
+    }
+
+    // MARK: Input
+
+    func readSecure(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        let generation = connection.pointee.generation
+        for _ in 0..<Self.readsMax {
+            guard connection.pointee.flags.isDisjoint(with: [.isPaused, .inputEnded]) else { return }
+            switch System.receive(connection.pointee.descriptor, state.pointee.scratch, LoopState.scratchBytes) {
+            case .bytes(0):
+                // Without a close_notify it may be an attacker's doing; requests and WebSockets both have an end of their own to tell by.
+                inputEnded(index, connection)
+                return
+            case .bytes(let count):
+                connection.pointee.lastInbound = state.pointee.now.nanoseconds
+                connection.pointee.flags.remove(.awaitsPong)
+                takeCiphertext(index, connection, UnsafeRawBufferPointer(start: state.pointee.scratch, count: count))
+                guard connection.pointee.generation == generation, connection.pointee.phase != .dead, count == LoopState.scratchBytes,
+                    connection.pointee.flags.contains(.isSecure)
+                else { return }
+            case .wouldBlock: return
+            case .failed(let number):
+                lose(index, connection, System.message(number))
+                return
+            }
+        }
+    }
+
+    /// All of `bytes` is consumed: what isn't a whole record yet waits in the session.
+    func takeCiphertext(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer) {
+        guard let scratch = state.pointee.tlsScratch, let edge = connection.pointee.edge else { return }
+        if connection.pointee.phase == .securing {
+            if edge.pointee.session?.hasBegun == false, let first = bytes.first, (0x41...0x5A).contains(first) {
+                return answerPlainly(index, connection)
+            }
+            scratch.pointee.offer(bytes)
+            guard shakeHands(index, connection, edge) else { return }
+        } else {
+            scratch.pointee.offer(bytes)
+        }
+        guard let (count, end) = edge.pointee.session?.decrypt(now: state.pointee.now.nanoseconds) else { return }
+        scratch.pointee.withdraw()
+        guard sendOutput(index, connection) else { return }
+        let generation = connection.pointee.generation
+        if count > 0 {
+            state.pointee.counters.bytesIn += UInt64(count)
+            takePlaintext(index, connection, UnsafeMutableRawBufferPointer(start: scratch.pointee.plain, count: count))
+            guard connection.pointee.generation == generation, connection.pointee.phase != .dead else { return }
+        }
+        switch end {
+        case .none: return
+        case .closed: if !connection.pointee.flags.contains(.inputEnded) { inputEnded(index, connection) }
+        case .failed(let reason): lose(index, connection, "TLS: \(reason)")
+        }
+    }
+
+    private func takePlaintext(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeMutableRawBufferPointer
+    ) {
+        guard connection.pointee.partial != nil else { return workOff(index, connection, bytes) }
+        HeldBytes.append(&connection.pointee.partial, UnsafeRawBufferPointer(bytes), limit: .max)
+        workOffPartial(index, connection)
+    }
+
+    /// True when the handshake is done and input may hold more.
+    private func shakeHands(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ edge: UnsafeMutablePointer<ConnectionEdge>
+    ) -> Bool {
+        guard let outcome = edge.pointee.session?.shakeHands() else { return false }
+        guard sendOutput(index, connection) else { return false }
+        switch outcome {
+        case .needMore: return false
+        case .failed(let reason):
+            failArrival(index, connection, reason)
+            return false
+        case .done(let isResumed):
+            state.pointee.counters.tlsHandshakes += 1
+            if isResumed { state.pointee.counters.tlsResumptions += 1 }
+            connection.pointee.phase = .http
+            state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
+            return true
+        }
+    }
+
+    /// Plain HTTP on a port for TLS: the client is told so in its own language, and nothing of what it asks is done.
+    private func answerPlainly(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        state.pointee.counters.arrivalsFailed += 1
+        connection.pointee.flags.remove(.isSecure)
+        connection.pointee.edge?.pointee.session = nil
+        connection.pointee.phase = .http
+        refuse(index, connection, HTTPRefusal(status: 400, message: "this port speaks TLS: use https or wss"))
+    }
+
+    // MARK: Output
+
+    /// Encrypts and sends, in pieces. Bytes that are told as sent may partly wait as ciphertext; then nothing more is taken before they have left.
+    func transmitSecure(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int
+    ) -> System.Transfer {
+        guard let edge = connection.pointee.edge, edge.pointee.session != nil else { return .failed(EPROTO) }
+        var taken = 0
+        while taken < count, !holdsCiphertext(connection) {
+            guard let piece = edge.pointee.session?.encrypt(UnsafeRawBufferPointer(start: base + taken, count: count - taken)) else {
+                state.pointee.tlsScratch?.pointee.clearOutput()
+                return .failed(EPROTO)
+            }
+            taken += piece
+            if case .failed(let number) = pushOutput(index, connection, edge) { return .failed(number) }
+        }
+        return taken == 0 ? .wouldBlock : .bytes(taken)
+    }
+
+    /// Sends what the session has just put out; false when the connection is lost by that.
+    private func sendOutput(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard let edge = connection.pointee.edge else { return false }
+        if case .failed(let number) = pushOutput(index, connection, edge) {
+            lose(index, connection, System.message(number))
+            return false
+        }
+        return connection.pointee.phase != .dead
+    }
+
+    /// The output is empty afterwards: what the socket doesn't take waits with the session.
+    private func pushOutput(
+        _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ edge: UnsafeMutablePointer<ConnectionEdge>
+    ) -> System.Transfer {
+        guard let scratch = state.pointee.tlsScratch, scratch.pointee.output.count > 0 else { return .bytes(0) }
+        defer { scratch.pointee.clearOutput() }
+        let bytes = scratch.pointee.output.bytes
+        var sent = 0
+        if !holdsCiphertext(connection), let base = bytes.baseAddress {
+            switch System.send(connection.pointee.descriptor, base, bytes.count) {
+            case .bytes(let count): sent = count
+            case .wouldBlock: break
+            case .failed(let number): return .failed(number)
+            }
+        }
+        guard sent < bytes.count else { return .bytes(sent) }
+        edge.pointee.session?.keep(UnsafeRawBufferPointer(rebasing: bytes[sent...]))
+        connection.pointee.flags.insert(.isBlocked)
+        updateInterest(index, connection)
+        return .bytes(sent)
+    }
+
+    func holdsCiphertext(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard connection.pointee.flags.contains(.isSecure), let edge = connection.pointee.edge else { return false }
+        return edge.pointee.session?.waiting != nil
+    }
+
+    /// The socket takes bytes again. True when no ciphertext waits any more.
+    func sendWaiting(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard let edge = connection.pointee.edge, let waiting = edge.pointee.session?.waiting else { return true }
+        switch System.send(connection.pointee.descriptor, HeldBytes.bytes(waiting), waiting.pointee.count) {
+        case .bytes(let count):
+            edge.pointee.session?.removeWaiting(count)
+            return !holdsCiphertext(connection)
+        case .wouldBlock: return false
+        case .failed(let number):
+            lose(index, connection, System.message(number))
+            return false
+        }
+    }
+
+    /// Says that nothing more comes. True when that has left, too, and the socket's own end can follow.
+    func endSecureOutput(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard !holdsCiphertext(connection) else { return false }
+        connection.pointee.edge?.pointee.session?.sayGoodbye()
+        return sendOutput(index, connection) && !holdsCiphertext(connection)
+    }
+}
