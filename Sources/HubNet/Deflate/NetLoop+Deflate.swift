@@ -49,6 +49,8 @@ extension NetLoop {
         if let twin = state.pointee.compression.twins.find(frame.number, windowBits: form.windowBits) { return twin }
         let twin = deflate(plain, for: index, form)
         state.pointee.compression.twins.note(twin, frame.number, windowBits: form.windowBits)
+        // It stands and falls with the plain form.
+        if twin != plain { state.pointee.notes.copy(of: plain.start, to: twin.start) }
         return twin
     }
 

@@ -99,7 +99,7 @@ extension NetLoop {
             state.pointee.counters.tlsHandshakes += 1
             if isResumed { state.pointee.counters.tlsResumptions += 1 }
             connection.pointee.phase = .http
-            state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+            state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
             return true
         }
     }
