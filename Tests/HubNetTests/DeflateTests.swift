@@ -174,8 +174,9 @@ struct DeflateTests {
     func slowReader() throws {
         var limits = NetLimits()
         limits.outboundBytes = 64 * 1024
+        limits.ping = .seconds(600)
         let fixture = try LoopFixture(limits)
-        let (slow, id) = try fixture.joinDeflating()
+        let (slow, id) = try fixture.joinDeflating(receiveBuffer: 4096)
         var chance = Chance(seed: 4008)
         let noise = (0..<30_000).map { _ in UInt8(0x30 + chance.next() % 64) }
         for round in 0..<4000 {
