@@ -42,7 +42,7 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     alice.enter()
     for tab in (alice, bob):
         tab.wait(says("Hello Bob"))
-        tab.wait("document.querySelector('#empty').hidden")
+        tab.wait("!document.querySelector('#empty')")
     alice.wait("document.querySelector('.message.mine .seen').textContent === 'seen by bob'")
     bob.type("#draft", "<b>Hello</b> Alice")
     bob.enter()
