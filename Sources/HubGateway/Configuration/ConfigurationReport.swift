@@ -13,7 +13,9 @@ enum ConfigurationReport {
                 let value = setting.read(name, configuration)
                 let place = loaded.origins[path]
                 // A namespace of its own is shown where it was set; what it has from every namespace stands there.
-                guard place != nil || path == "listen" || (!setting.isOfNamespace && !value.isSame(as: setting.read(name, defaults))) else { continue }
+                guard place != nil || path == "listen" || (!setting.isOfNamespace && !value.isSame(as: setting.read(name, defaults))) else {
+                    continue
+                }
                 if case .absent = value { continue }
                 rows.append((path, value.shown, place?.description ?? derivedPlace(path, loaded)))
             }
