@@ -4,7 +4,13 @@ extension Configuration {
     /// Broken relations between settings, a sentence each that names them; empty when the node may start. The bounds of single settings
     /// are the loader's.
     package func problems() -> [String] {
-        presence.problems() + limitProblems() + keyProblems() + edgeProblems()
+        presence.problems() + limitProblems() + deadlineProblems() + keyProblems() + edgeProblems()
+    }
+
+    private func deadlineProblems() -> [String] {
+        // The next ping would be due before the last one has been judged.
+        guard deadlines.pong >= ping else { return [] }
+        return ["deadlines.pong (\(deadlines.pong)) must be shorter than ping (\(ping))"]
     }
 
     private func limitProblems() -> [String] {
@@ -17,6 +23,10 @@ extension Configuration {
         require(
             limits.outboundBytes >= whole,
             "limits.outboundBytes (\(limits.outboundBytes)) must be at least limits.messageBytes + \(Self.envelopeBytesMax) (\(whole)), or the largest message reaches nobody"
+        )
+        require(
+            limits.sendMemory >= limits.outboundBytes,
+            "limits.sendMemory (\(limits.sendMemory)) must be at least limits.outboundBytes (\(limits.outboundBytes)), or no queue could reach its own limit"
         )
         require(
             limits.bodyBytes >= whole,

@@ -99,9 +99,15 @@ package struct Configuration: Sendable {
     package struct Limits: Sendable {
         package var messageBytes = 64 * 1024
         package var outboundBytes = 1024 * 1024
+        /// Of the outbound queues of the whole node.
+        package var sendMemory = 256 * 1024 * 1024
         package var messagesPerSecond = 10_000
         package var messageBurst = 20_000
         package var connections = 1_000_000
+        /// Of one client address; 0: any number.
+        package var connectionsPerAddress = 0
+        /// WebSockets that may be opened in a second; as many at once.
+        package var acceptsPerSecond = 2_000
         /// Subscriptions of one connection.
         package var channels = 256
         /// Users that one connection may watch, and that one request may name.
@@ -121,7 +127,7 @@ package struct Configuration: Sendable {
         /// 0: off.
         package var level = 1
         package var windowBits = 15
-        package var minimumBytes = 128
+        package var minimumBytes = 256
         package var contextBudget = 0
         package init() {}
     }
@@ -131,6 +137,8 @@ package struct Configuration: Sendable {
         package var tls: Span = .seconds(10)
         package var head: Span = .seconds(10)
         package var authentication: Span = .seconds(10)
+        /// An HTTP connection between requests.
+        package var idle: Span = .seconds(60)
         package var close: Span = .seconds(5)
         package var pong: Span = .seconds(10)
         /// From SIGTERM until the process ends, whatever is still open.

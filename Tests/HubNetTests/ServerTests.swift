@@ -154,7 +154,7 @@ import Testing
         #expect(fixture.opens.all.isEmpty)
     }
 
-    @Test("over the connection limit a client is turned away, and a place that becomes free is taken")
+    @Test("over the connection limit: short requests are answered on a few places more, WebSockets get 503, the rest is turned away")
     func budget() throws {
         var limits = NetLimits()
         limits.connections = ConnectionBudget(limit: 2)
@@ -162,7 +162,14 @@ import Testing
         var (first, _): (RawClient?, ConnectionID) = try fixture.join()
         let (second, _) = try fixture.join()
         let third = RawClient(port: fixture.port)
-        #expect(try third.readHead().hasPrefix("HTTP/1.1 503"))
+        third.send(RawClient.get())
+        let refusal = try third.readHead()
+        #expect(refusal.hasPrefix("HTTP/1.1 503") && refusal.contains("Retry-After: ") && refusal.contains("Connection: close"))
+        let probe = RawClient(port: fixture.port)
+        probe.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        let answer = try probe.readResponse()
+        #expect(answer.head.hasPrefix("HTTP/1.1 200") && answer.head.contains("Connection: close"))
+        #expect(third.readEnd() == .endOfStream && probe.readEnd() == .endOfStream)
         _ = first?.sendText("still here")
         #expect(try first?.readFrame().text == "still here")
         first = nil
@@ -170,8 +177,49 @@ import Testing
         let (fourth, _) = try fixture.join()
         fourth.sendText("in")
         #expect(try fourth.readFrame().text == "in")
-        #expect(fixture.counters.refused == 1)
-        withExtendedLifetime(second) {}
+        // All of the places more are taken by clients that say nothing, or leave their connection open.
+        let silent = (0..<ConnectionBudget.reserve).map { _ in RawClient(port: fixture.port) }
+        let last = RawClient(port: fixture.port)
+        #expect(try last.readHead().hasPrefix("HTTP/1.1 503"))
+        #expect(fixture.counters.refused >= 1)
+        withExtendedLifetime((second, third, probe, silent)) {}
+    }
+
+    @Test("connections of one address are counted: the limit is taken, one more is 429, and a place that becomes free is taken")
+    func perAddress() throws {
+        var limits = NetLimits()
+        limits.connectionsPerAddress = 2
+        let addresses = limits.addresses
+        let fixture = try LoopFixture(limits)
+        let (first, firstID) = try fixture.join()
+        var second: RawClient? = try fixture.join().0
+        #expect(try RawClient(port: fixture.port).readHead().hasPrefix("HTTP/1.1 429"))
+        #expect(fixture.counters.refusedByAddress == 1 && fixture.counters.refused == 1)
+        second = nil
+        fixture.ends.wait(for: 1)
+        let (third, thirdID) = try fixture.join()
+        // A proxy's word: the third one is somebody else, the next two aren't.
+        let other = SocketAddress("203.0.113.7:1000")!
+        #expect(fixture.perform { loop, _ in loop.recount(thirdID, as: other) })
+        #expect(addresses.count == 2)
+        let (fourth, fourthID) = try fixture.join()
+        #expect(fixture.perform { loop, _ in loop.recount(firstID, as: other) })
+        #expect(!fixture.perform { loop, _ in loop.recount(fourthID, as: other) })
+        fixture.stop()
+        #expect(addresses.count == 0)
+        withExtendedLifetime((first, second, third, fourth)) {}
+    }
+
+    @Test("one client: an IPv4 address, also in its mapped form, or a /64 of IPv6")
+    func clientKeys() throws {
+        func key(_ text: String) throws -> UInt64 { try #require(SocketAddress(text)).clientKey }
+        #expect(try key("192.0.2.1:1") == key("192.0.2.1:2"))
+        #expect(try key("192.0.2.1:1") == key("[::ffff:192.0.2.1]:1"))
+        #expect(try key("192.0.2.1:1") != key("192.0.2.2:1"))
+        #expect(try key("[2001:db8:0:1::1]:1") == key("[2001:db8:0:1:ffff::2]:1"))
+        #expect(try key("[2001:db8:0:1::1]:1") != key("[2001:db8:0:2::1]:1"))
+        #expect(try key("[::1]:1") != 0 && key("127.0.0.1:1") != 0)
+        #expect(SocketAddress(unixPath: "/tmp/s").clientKey == 0)
     }
 
     @Test("a taken port is an error although listeners share ports among loops")

@@ -91,13 +91,16 @@ class Process:
 
 
 class Hub(Process):
-    """One hubd. `settings` become --set flags."""
+    """One hubd. `settings` become --set flags; `prefix` is a program that becomes hubd, such as prlimit."""
 
-    def __init__(self, folder, *flags, name="hub", dev=True, redis=None, config=None, settings=None, environment=None, port=None, ready=True):
+    def __init__(
+            self, folder, *flags, name="hub", dev=True, redis=None, config=None, settings=None, environment=None, port=None, ready=True, prefix=()):
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.address}"
-        arguments = [BINARIES / "hubd", "--listen", self.address, "--node", name]
+        # For `metric`, where the API is guarded.
+        self.api_key = None
+        arguments = [*prefix, BINARIES / "hubd", "--listen", self.address, "--node", name]
         arguments += ["--dev"] if dev else []
         arguments += ["--redis", redis] if redis else []
         arguments += ["--config", config] if config else []
@@ -118,6 +121,14 @@ class Hub(Process):
             self.kill()
             raise AssertionError(f"{error}\n{self.log}") from None
         return self
+
+
+    def metric(self, name):
+        """The value of one line of /metrics; the loops report theirs a few times a second."""
+        for line in request(f"{self.url}/metrics", key=self.api_key)[2].decode().splitlines():
+            if line.rpartition(" ")[0] == name:
+                return int(line.rpartition(" ")[2])
+        raise AssertionError(f"/metrics has no {name}")
 
 
 class RedisServer(Process):

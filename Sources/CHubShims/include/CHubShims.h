@@ -37,4 +37,9 @@ int hub_socket_error(int fd);
 // fcntl is variadic.
 int hub_set_nonblocking(int fd);
 
+/// Bytes that were sent and that the peer hasn't acknowledged yet (tcp(7), SIOCOUTQ: a macro).
+int hub_unacked_bytes(int fd);
+/// Bytes that the peer has acknowledged so far (TCP_INFO: its header and the C library's exclude each other).
+unsigned long long hub_acked_bytes(int fd);
+
 #endif

@@ -136,10 +136,19 @@ enum SettingTable {
         .size(
             "limits.outboundBytes", \.limits.outboundBytes, 4 * 1024...1024 * 1024 * 1024,
             live: true, "What may wait to be sent on one connection."),
+        .size(
+            "limits.sendMemory", \.limits.sendMemory, 64 * 1024...1024 * 1024 * 1024 * 1024, live: true,
+            "What may wait to be sent on all connections of this node together."),
         .integer(
             "limits.messagesPerSecond", \.limits.messagesPerSecond, 1...10_000_000, live: true, "Messages of one connection, steadily."),
         .integer("limits.messageBurst", \.limits.messageBurst, 1...10_000_000, live: true, "Messages of one connection at once."),
         .integer("limits.connections", \.limits.connections, 1...10_000_000, live: true, "Connections of this node."),
+        .integer(
+            "limits.connectionsPerAddress", \.limits.connectionsPerAddress, 0...10_000_000, live: true,
+            "Connections of one client address; 0: any number."),
+        .integer(
+            "limits.acceptsPerSecond", \.limits.acceptsPerSecond, 1...1_000_000, live: true,
+            "WebSockets that may be opened in a second; others are told when to come back."),
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
         .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
         .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),
@@ -173,6 +182,9 @@ enum SettingTable {
         .duration(
             "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
             live: true, "From the handshake until the connection is authenticated."),
+        .duration(
+            "deadlines.idle", \.deadlines.idle, .milliseconds(100) ... .seconds(3600), live: true,
+            "For the next request on an HTTP connection."),
         .duration("deadlines.close", \.deadlines.close, .milliseconds(100) ... .seconds(300), live: true, "For the closing handshake."),
         .duration("deadlines.pong", \.deadlines.pong, .milliseconds(100) ... .seconds(300), live: true, "For the answer to a ping."),
         .duration(
@@ -219,7 +231,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-        "hooks", "drain", "redis.sentinel", "redis.cluster", "limits.sendMemory", "limits.connectionsPerAddress",
+        "hooks", "drain", "redis.sentinel", "redis.cluster",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

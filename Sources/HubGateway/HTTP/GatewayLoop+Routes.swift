@@ -13,51 +13,36 @@ extension GatewayLoop {
         guard let path = request.pathSegments() else {
             return .respond(.error(WireError(.malformed, "the path is wrongly percent-encoded")))
         }
-        let segments = path.map { String(decoding: $0, as: UTF8.self) }
-        switch (segments.first, segments.count) {
-        case ("healthz", 1): return reading(request) { .respond(health(isAlive: true)) }
-        case ("readyz", 1): return reading(request) { .respond(health(isAlive: false)) }
-        case ("metrics", 1):
-            return reading(request) { authorized(request, .read) { .respond(Metrics.response(state, node: node, configuration)) } }
-        case ("", 1), (nil, 0):
-            guard configuration.isDevelopment else { break }
-            return reading(request) { .respond(Page.response()) }
-        case ("v1", 2):
-            switch segments[1] {
-            case "ws": return openSocket(request, on: id)
-            case "echo":
-                guard configuration.diagnostics.echo else { break }
-                prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
-                return .upgrade(subprotocol: nil)
-            case "presence": return posting(request) { authorized(request, .read) { readPresence(request, on: id) } }
-            case "publish": return posting(request) { authorized(request, .publish) { publish(request, on: id) } }
-            case "nodes": return reading(request) { authorized(request, .read) { listNodes(on: id) } }
-            default: break
-            }
-        case ("v1", 3) where segments[1] == "presence":
-            return reading(request) { authorized(request, .read) { inspect(path[2], on: id) } }
-        default: break
+        if path.first?.elementsEqual("v1".utf8) == true, let refusal = judgePage(request, on: id) { return refusal }
+        guard let route = Route(path, configuration) else {
+            return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
         }
-        return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
+        if request.method == .options { return answerOptions(request, route, on: id) }
+        guard route.takes(request.method) else { return methodNotAllowed(route) }
+        switch route {
+        case .server: return methodNotAllowed(route)
+        case .alive: return .respond(health(isAlive: true))
+        case .ready: return .respond(health(isAlive: false))
+        case .metrics: return authorized(request, .read) { .respond(Metrics.response(state, limits: net.limits, configuration)) }
+        case .page: return .respond(Page.response())
+        case .socket: return openSocket(request, on: id)
+        case .echo:
+            prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
+            return .upgrade(subprotocol: nil)
+        case .user(let user): return authorized(request, .read) { inspect(user, on: id) }
+        case .presence: return authorized(request, .read) { readPresence(request, on: id) }
+        case .publish: return authorized(request, .publish) { publish(request, on: id) }
+        case .nodes: return authorized(request, .read) { listNodes(on: id) }
+        }
     }
 
-    // MARK: Who and how
-
-    private func reading(_ request: borrowing HTTPRequest, _ body: () -> RequestOutcome) -> RequestOutcome {
-        guard request.method == .get || request.method == .head else { return methodNotAllowed("GET, HEAD") }
-        return body()
-    }
-
-    private func posting(_ request: borrowing HTTPRequest, _ body: () -> RequestOutcome) -> RequestOutcome {
-        guard request.method == .post else { return methodNotAllowed("POST") }
-        return body()
-    }
-
-    private func methodNotAllowed(_ allowed: String) -> RequestOutcome {
-        var response = HTTPResponse.error(WireError(.malformed, "this route takes \(allowed)"), status: 405)
-        response.headers.append(("Allow", allowed))
+    private func methodNotAllowed(_ route: Route) -> RequestOutcome {
+        var response = HTTPResponse.error(WireError(.malformed, "this route takes \(route.allowed)"), status: 405)
+        response.headers.append(("Allow", route.allowed))
         return .respond(response)
     }
+
+    // MARK: Who
 
     enum Scope: String { case read, publish, admin }
 
@@ -113,7 +98,6 @@ extension GatewayLoop {
     // MARK: The WebSocket's door
 
     private func openSocket(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
-        guard request.method == .get else { return methodNotAllowed("GET") }
         // Who doesn't ask for a WebSocket is told so before anything else: the opening handshake's judge has the right answer.
         guard request.listContains("websocket", in: "upgrade") else { return .upgrade(subprotocol: nil) }
         switch state.phase {
@@ -122,7 +106,7 @@ extension GatewayLoop {
             return .respond(.error(WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)))
         case .stopping: return .respond(.error(WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)))
         }
-        if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
+        if let refusal = turnAway(request, on: id) { return refusal }
         do throws(WireError) {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
@@ -135,6 +119,29 @@ extension GatewayLoop {
             if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }
             return .respond(.error(error))
         }
+    }
+
+    /// A node that is full, or to which too many come at once, says when to come back before it looks at a token.
+    private func turnAway(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome? {
+        if net.isReserve(id) {
+            numbers.turnedAway += 1
+            return .respond(.error(WireError(.overloaded, "the node is full (limits.connections)", retryAfter: 5000)))
+        }
+        let rate = configuration.limits.acceptsPerSecond
+        if state.admission.admits(perSecond: rate, at: net.now) { return nil }
+        numbers.turnedAway += 1
+        // A page's script isn't shown the answer to a handshake: it can read a close frame only.
+        if request.header("origin") != nil {
+            let format = request.preferredFormat()
+            prepare(id, kind: .turnedAway, format: format ?? .json, credential: .later, device: .empty, defaultChannel: .empty)
+            return .upgrade(subprotocol: format?.subprotocol)
+        }
+        let hint = state.admission.hint(perSecond: rate, at: net.now)
+        return .respond(
+            .error(
+                WireError(
+                    .overloaded, "too many clients come at once (limits.acceptsPerSecond): come back later", retryAfter: hint.milliseconds))
+        )
     }
 
     private func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
@@ -158,42 +165,13 @@ extension GatewayLoop {
         return parsed
     }
 
-    /// A page of another site must not speak for its visitor. No `Origin`: not a browser.
-    private func judgeOrigin(_ request: borrowing HTTPRequest) -> WireError? {
-        guard let raw = request.header("origin") else { return nil }
-        let origin = String(decoding: raw, as: UTF8.self)
-        if !configuration.origins.isEmpty {
-            return configuration.origins.contains(origin) ? nil : WireError(.forbidden, "this origin isn't in auth.origins")
-        }
-        if configuration.isDevelopment && !Origin.isLoopback(origin) {
-            return WireError(.forbidden, "development mode takes pages of this machine only; name others in auth.origins")
-        }
-        return nil
-    }
-}
-
-extension GatewayLoop {
+    /// Nor must a name that was pointed at this machine.
     private func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
         guard let raw = request.header("host"), Origin.isLoopback("http://" + String(decoding: raw, as: UTF8.self)) else {
             return WireError(
                 .forbidden, "development mode answers to localhost, 127.0.0.1 and [::1] only; configure api.keys for other names")
         }
         return nil
-    }
-}
-
-/// What a browser says of the page that connects (RFC 6454 §6.1).
-enum Origin {
-    static func isLoopback(_ origin: String) -> Bool {
-        guard let scheme = ["http://", "https://"].first(where: { origin.hasPrefix($0) }) else { return false }
-        var host = origin.dropFirst(scheme.count)
-        if host.hasPrefix("[") {
-            guard let end = host.firstIndex(of: "]") else { return false }
-            host = host[host.index(after: host.startIndex)..<end]
-        } else if let colon = host.firstIndex(of: ":") {
-            host = host[..<colon]
-        }
-        return host == "localhost" || host == "127.0.0.1" || host == "::1"
     }
 }
 

@@ -5,27 +5,39 @@ import HubWire
 
 /// `/metrics` in the Prometheus text format (version 0.0.4). Label values come from closed lists; no user, channel or address is one.
 enum Metrics {
-    static func response(_ state: NodeState, node: NodeIdentity, _ configuration: Configuration) -> HTTPResponse {
+    static func response(_ state: NodeState, limits: NetLimits, _ configuration: Configuration) -> HTTPResponse {
         HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(
                 text(
                     state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.url != nil,
-                    budget: configuration.limits.connections
+                    limits: limits
                 ).utf8))
     }
 
-    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, budget: Int) -> String {
+    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, limits: NetLimits) -> String {
         var page = MetricsPage()
         page.gauge("hub_ready", "1 while /readyz says yes.", isReady ? 1 : 0)
         page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })
-        page.gauge("hub_connections_limit", "limits.connections.", UInt64(budget))
+        page.gauge(
+            "hub_connections_limit", "limits.connections, or what there are descriptors for.", UInt64(max(limits.connections.limit, 0)))
         page.gauge("hub_sessions", "Open WebSocket sessions.", sum(loops) { UInt64($0.sessions) })
         page.gauge("hub_channels", "Channels with a subscriber, counted on each loop.", sum(loops) { UInt64($0.channels) })
         page.gauge("hub_subscriptions", "Subscriptions of all connections.", sum(loops) { UInt64(max($0.subscriptions, 0)) })
         page.gauge("hub_watched_users", "Users whose presence is watched, counted on each loop.", sum(loops) { UInt64($0.watched) })
         page.counter("hub_connections_accepted_total", "Sockets accepted.", sum(loops) { $0.net.accepted })
         page.counter("hub_connections_refused_total", "Sockets turned away at a limit.", sum(loops) { $0.net.refused })
+        page.counter(
+            "hub_connections_refused_by_address_total", "Of those: by limits.connectionsPerAddress.", sum(loops) { $0.net.refusedByAddress }
+        )
+        page.counter(
+            "hub_accept_exhausted_total", "Times that no descriptor was left to accept with.", sum(loops) { $0.net.outOfDescriptors })
+        page.counter("hub_turned_away_total", "WebSockets beyond limits.acceptsPerSecond.", sum(loops) { $0.turnedAway })
+        page.family("hub_timeouts_total", "Deadlines that passed, by what was waited for.", "counter")
+        page.sample("phase", "request", sum(loops) { $0.net.requestTimeouts })
+        page.sample("phase", "authentication", sum(loops) { $0.net.authenticationTimeouts })
+        page.sample("phase", "pong", sum(loops) { $0.net.pongTimeouts })
+        page.sample("phase", "close", sum(loops) { $0.net.closeTimeouts })
         page.counter(
             "hub_arrivals_failed_total", "Connections whose TLS handshake or PROXY header was wrong or late.",
             sum(loops) { $0.net.arrivalsFailed })
@@ -56,7 +68,15 @@ enum Metrics {
         for (place, code) in ErrorCode.allCases.enumerated() {
             page.sample("code", code.rawValue, sum(loops) { $0.refusals[place] })
         }
-        page.counter("hub_drops_total", "Frames that a closed, too slow connection didn't get.", sum(loops) { $0.net.framesDropped })
+        page.gauge("hub_send_memory_bytes", "Memory of what waits to be sent.", UInt64(max(limits.sendMemory.inUse, 0)))
+        page.gauge("hub_send_memory_limit_bytes", "limits.sendMemory.", UInt64(max(limits.sendMemory.limit, 0)))
+        page.family(
+            "hub_drops_total", "Frames left out for slow readers, by class; closed: of any class, with the connection closed for it.",
+            "counter")
+        page.sample("class", "typing", sum(loops) { $0.net.dropped.typing })
+        page.sample("class", "presence", sum(loops) { $0.net.dropped.presence })
+        page.sample("class", "read", sum(loops) { $0.net.dropped.read })
+        page.sample("class", "closed", sum(loops) { $0.net.framesDropped })
         page.counter("hub_slow_closed_total", "Connections closed because their queue was full.", sum(loops) { $0.net.closedTooSlow })
         page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
         page.gauge("hub_broker_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)

@@ -65,6 +65,10 @@ extension GatewayLoop: ServerHandler {
         let index = Int(id.index)
         guard index < sessions.count, sessions[index].generation == id.generation else { return }
         if kinds[index] == .echo { net.allow(id, messageBytes: configuration.diagnostics.echoBytes) }
+        if kinds[index] == .turnedAway {
+            let hint = state.admission.hint(perSecond: configuration.limits.acceptsPerSecond, at: net.now)
+            net.close(id, code: CloseCode.overloaded.rawValue, reason: "\(hint.milliseconds) too many clients come at once")
+        }
         guard kinds[index] == .session else { return }
         numbers.sessions += 1
         if sessions[index].phase == .anonymous {
@@ -150,7 +154,7 @@ extension GatewayLoop: ServerHandler {
 
     func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID) {
         switch kinds[Int(id.index)] {
-        case .none: return
+        case .none, .turnedAway: return
         case .echo:
             net.sendMessage(kind, to: id, as: .reply) { $0.append(bytes) }
         case .session:
@@ -189,6 +193,15 @@ extension GatewayLoop: ServerHandler {
     func isCurrent(_ id: ConnectionID) -> Bool {
         let index = Int(id.index)
         return index < sessions.count && sessions[index].generation == id.generation && kinds[index] == .session
+    }
+
+    // MARK: Slow readers
+
+    func drained(_ id: ConnectionID, _ dropped: DroppedFrames) {
+        guard isCurrent(id), sessions[Int(id.index)].isWelcomed else { return }
+        for (name, count) in [("typing", dropped.typing), ("presence", dropped.presence), ("read", dropped.read)] where count > 0 {
+            send(to: id, as: .system) { EnvelopeEncoder.system(.dropped(class: name, count: count), format: $0, into: &$1) }
+        }
     }
 
     // MARK: Closing

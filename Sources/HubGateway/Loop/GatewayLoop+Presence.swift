@@ -143,23 +143,41 @@ extension GatewayLoop {
         changesWaiting.removeAll(keepingCapacity: true)
         if newest.count == 1 {
             // The usual case: one frame for all watchers of a format.
-            for format in WireFormat.allCases where watched.memberCount(of: newest[0].slot, format) > 0 {
-                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([newest[0].change], format: format, into: &$0) }
-                watched.withMembers(of: newest[0].slot, format) { net.broadcast(frame, to: $0, as: .presence) }
+            let (slot, change) = newest[0]
+            for format in WireFormat.allCases where watched.memberCount(of: slot, format) > 0 {
+                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
+                watched.withMembers(of: slot, format) { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
             }
             return
         }
         var perWatcher: [UInt32: [PresenceChange]] = [:]
+        var slow: [UInt32] = []
         for (slot, change) in newest {
             for format in WireFormat.allCases {
+                slow.removeAll(keepingCapacity: true)
                 watched.withMembers(of: slot, format) { members in
-                    for member in members { perWatcher[member, default: []].append(change) }
+                    for member in members {
+                        if net.queuedBytes(self.id(of: member)) > 0 {
+                            slow.append(member)
+                        } else {
+                            perWatcher[member, default: []].append(change)
+                        }
+                    }
                 }
+                // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
+                guard !slow.isEmpty else { continue }
+                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
+                slow.withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
             }
         }
         for (index, changes) in perWatcher {
-            let id = ConnectionID(index: index, generation: sessions[Int(index)].generation)
-            send(to: id, as: .presence) { EnvelopeEncoder.presence(changes, format: $0, into: &$1) }
+            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(changes, format: $0, into: &$1) }
         }
     }
+
+    /// What makes a newer change stand for an older one that waits in a queue: the user. A slot gets another user only when nobody watches the
+    /// first any more, and then nobody misses the older change either.
+    private static func key(_ slot: Int) -> UInt64 { UInt64(slot) + 1 }
+
+    private func id(of index: UInt32) -> ConnectionID { ConnectionID(index: index, generation: sessions[Int(index)].generation) }
 }

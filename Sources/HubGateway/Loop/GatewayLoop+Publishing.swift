@@ -130,7 +130,8 @@ extension GatewayLoop {
 
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        fanOut(to: slot, as: publication.messageClass == .typing ? .typing : .read) {
+        let isTyping = publication.messageClass == .typing
+        fanOut(to: slot, as: isTyping ? .typing : .read, key: isTyping ? 0 : Self.key(slot, publication.user)) {
             EnvelopeEncoder.publication(publication, channel: channel, position: nil, format: $0, into: &$1)
         }
     }
@@ -145,18 +146,28 @@ extension GatewayLoop {
         }
     }
 
+    /// The last read position of each user in each channel counts. The hash is seeded for each process: no client can aim at another's.
+    private static func key(_ slot: Int, _ user: Name) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(slot)
+        user.bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
+    }
+
     /// `encode` is called once for each format that a member of the channel speaks.
-    private func fanOut(to slot: Int, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
-        fanOut(.json, to: slot, as: sendClass, encode)
-        fanOut(.messagePack, to: slot, as: sendClass, encode)
+    private func fanOut(to slot: Int, as sendClass: SendClass, key: UInt64 = 0, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+        fanOut(.json, to: slot, as: sendClass, key, encode)
+        fanOut(.messagePack, to: slot, as: sendClass, key, encode)
     }
 
     @inline(__always)
-    private func fanOut(_ format: WireFormat, to slot: Int, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+    private func fanOut(
+        _ format: WireFormat, to slot: Int, as sendClass: SendClass, _ key: UInt64, _ encode: (WireFormat, inout ByteBuffer) -> Void
+    ) {
         guard channels.memberCount(of: slot, format) > 0 else { return }
         let frame = net.makeFrame(format.messageKind) { encode(format, &$0) }
         channels.withMembers(of: slot, format) { members in
-            net.broadcast(frame, to: members, as: sendClass)
+            net.broadcast(frame, to: members, as: sendClass, key: key)
             numbers.deliveries += UInt64(members.count)
         }
     }

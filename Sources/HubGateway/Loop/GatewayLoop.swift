@@ -48,6 +48,7 @@ final class GatewayLoop {
 
     var numbers = LoopNumbers()
     var numbersToldAt = Instant(nanoseconds: 0)
+    var refusalsTold: UInt64 = 0
     var wallClock: UInt64 = 0
     var wallClockTurn = Instant(nanoseconds: 0)
     var health: BackendHealth = .up
@@ -75,7 +76,11 @@ final class GatewayLoop {
         self.backplaneWaker = backplaneWaker
     }
 
-    enum ConnectionKind: UInt8 { case none, session, echo }
+    enum ConnectionKind: UInt8 {
+        case none, session, echo
+        /// Opened only to be told when to come back.
+        case turnedAway
+    }
 
     enum TimerKind: UInt32 {
         case presenceFlush = 1
@@ -143,6 +148,23 @@ extension GatewayLoop: LoopHandler {
         numbers.channels = channels.count
         numbers.watched = watched.count
         state.report(numbers, of: number)
+        logRefusals()
+    }
+
+    /// One line a second at most for the whole node, with its totals, however many clients are turned away.
+    private func logRefusals() {
+        let refusals = numbers.net.refused + numbers.turnedAway
+        guard refusals > refusalsTold else { return }
+        refusalsTold = refusals
+        let loops = state.loopNumbers
+        log.limited(
+            .warning, "connections.refused", perSecond: 1, at: net.now,
+            [
+                "refusedInAll": loops.reduce(0) { $0 + $1.net.refused }, "byAddress": loops.reduce(0) { $0 + $1.net.refusedByAddress },
+                "turnedAwayInAll": loops.reduce(0) { $0 + $1.turnedAway },
+                "outOfDescriptors": loops.reduce(0) { $0 + $1.net.outOfDescriptors },
+                "connections": net.limits.connections.inUse, "limit": net.limits.connections.limit,
+            ])
     }
 
     private func receive(_ message: LoopMessage) {

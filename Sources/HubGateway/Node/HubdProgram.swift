@@ -24,26 +24,29 @@ package enum HubdProgram {
         for warning in loaded.warnings { log.warning("configuration.warning", ["message": warning]) }
         let descriptors = DescriptorLimit.raise()
         log.info("node.descriptors", ["limit": descriptors])
-        if descriptors < configuration.limits.connections {
-            log.info(
-                "node.connectionsLimited",
-                ["descriptors": descriptors, "limits.connections": configuration.limits.connections])
-        }
         // Threads inherit the mask: signals come to this thread only, when it asks.
         var signals = SignalSet([SIGTERM, SIGINT, SIGHUP])
         signals.block()
 
         let node: Node
         do {
-            node = try Node(configuration, log: log)
+            node = try Node(configuration, log: log, descriptors: descriptors)
         } catch {
             StandardStream.error.write("hubd: \(error.description)\(hint(error))\n")
             return 1
         }
+        if node.connectionsMax < configuration.limits.connections {
+            // The default is meant as "as many as there are descriptors for"; a number that somebody chose isn't.
+            let isChosen = configuration.limits.connections != Configuration().limits.connections
+            let fields: KeyValuePairs<String, any LogValue> = [
+                "connections": node.connectionsMax, "descriptors": descriptors, "limits.connections": configuration.limits.connections,
+            ]
+            if isChosen { log.warning("node.connectionsLimited", fields) } else { log.info("node.connectionsLimited", fields) }
+        }
         log.info(
             "node.started",
             [
-                "node": node.name, "version": HubVersion.text, "loops": node.loopCount,
+                "node": node.name, "version": HubVersion.text, "loops": node.loopCount, "connections": node.connectionsMax,
                 "broker": configuration.redis.url == nil ? "embedded" : "redis",
                 "mode": configuration.isDevelopment ? "development" : "production",
                 "addresses": node.addresses.map(\.description).joined(separator: " "),

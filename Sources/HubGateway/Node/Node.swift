@@ -24,9 +24,13 @@ package final class Node {
     package let secureAddresses: [SocketAddress]
     package let name: String
     package let loopCount: Int
+    /// `limits.connections`, or what there are descriptors for.
+    package let connectionsMax: Int
 
     /// Opens the listeners, starts the threads and returns. Readiness follows when the first probe is back.
-    package init(_ configuration: Configuration, log: Log) throws(NetError) {
+    ///
+    /// `descriptors`: how many the process may have; they bound the connections.
+    package init(_ configuration: Configuration, log: Log, descriptors: Int = .max) throws(NetError) {
         self.configuration = configuration
         self.log = log
         var system = SystemRandomNumberGenerator()
@@ -47,7 +51,12 @@ package final class Node {
         secureAddresses = secureListeners.map { $0[0].address }
 
         let usesRedis = configuration.redis.url != nil
-        let limits = Node.limits(configuration)
+        var base = NetLimits()
+        let kept = Node.descriptorsKept(loops: loopCount, listeners: addresses.count)
+        let ceiling = max(descriptors - kept - ConnectionBudget.reserve, 1)
+        base.connections = ConnectionBudget(limit: configuration.limits.connections, ceiling: ceiling)
+        let limits = Node.limits(configuration, over: base)
+        connectionsMax = base.connections.limit
         var nets: [NetLoop] = []
         for number in 0..<loopCount {
             let core = configuration.pin.map { $0 + number }
@@ -200,19 +209,26 @@ package final class Node {
         return all
     }
 
-    static func limits(_ configuration: Configuration, over base: NetLimits = NetLimits()) -> NetLimits {
+    /// Descriptors that connections may not take: what each loop has (epoll, eventfd, spare and listeners), and what the node needs at any time
+    /// for its links, logs, secrets and name look-ups.
+    private static func descriptorsKept(loops: Int, listeners: Int) -> Int { 24 + (loops + 1) * (3 + listeners) }
+
+    static func limits(_ configuration: Configuration, over base: NetLimits) -> NetLimits {
         var limits = base
         limits.headBytes = configuration.limits.headBytes
         limits.bodyBytes = configuration.limits.bodyBytes
         limits.messageBytes = configuration.limits.messageBytes
         limits.outboundBytes = configuration.limits.outboundBytes
+        limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
+        limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
         limits.tlsDeadline = configuration.deadlines.tls
         limits.deflate.level = configuration.deflate.level
         limits.deflate.windowBits = configuration.deflate.windowBits
         limits.deflate.minimumBytes = configuration.deflate.minimumBytes
         limits.deflate.contexts.limit = configuration.deflate.contextBudget
         limits.headDeadline = configuration.deadlines.head
+        limits.keepAlive = configuration.deadlines.idle
         limits.closeDeadline = configuration.deadlines.close
         limits.ping = configuration.ping
         limits.pong = configuration.deadlines.pong

@@ -13,6 +13,7 @@ final class NodeState: Sendable {
         var isReady: Bool { self == .ready }
     }
 
+    let admission = AdmissionRate()
     private let phaseBox = Mutex<Phase>(.starting("the first probe hasn't come back yet"))
     private let loopBoxes: Mutex<[LoopNumbers]>
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())

@@ -16,6 +16,8 @@ struct LoopNumbers: Sendable {
     var refusals: [UInt64] = [UInt64](repeating: 0, count: ErrorCode.allCases.count)
     var resyncs: UInt64 = 0
     var authenticationFailures: UInt64 = 0
+    /// WebSockets that weren't opened because too many came at once.
+    var turnedAway: UInt64 = 0
 }
 
 struct BackplaneNumbers: Sendable {

@@ -62,6 +62,8 @@ struct Connection {
         static let isSecure = Flags(rawValue: 32768)
         /// TLS begins after the PROXY header.
         static let willBeSecure = Flags(rawValue: 65536)
+        /// Holds one of the places beyond the node's limit: for a short request, never for a WebSocket.
+        static let isReserve = Flags(rawValue: 131072)
     }
 
     // MARK: First cache line

@@ -162,17 +162,20 @@ extension NetLoop {
         connection.pointee.descriptor = -1
         freeInput(connection)
         ConnectionEdge.free(&connection.pointee.edge)
-        Backlog.free(&connection.pointee.backlog)
+        freeBacklog(connection)
         connection.pointee.pendingEnd = 0
         connection.pointee.pongStart = 0
         connection.pointee.segmentHead = SegmentPool.none
         connection.pointee.segmentTail = SegmentPool.none
         state.pointee.deadlines.disarm(index)
+        if !state.pointee.acknowledged.isEmpty { state.pointee.acknowledged[index] = nil }
         if connection.pointee.form.ownsContexts { giveBackContexts(index) }
         if connection.pointee.flags.contains(.isCounted) {
             connection.pointee.flags.remove(.isCounted)
-            options.limits.connections.giveBack()
+            options.limits.connections.giveBack(connection.pointee.flags.contains(.isReserve) ? .reserve : .ordinary)
         }
+        let key = state.pointee.takeAddress(of: index)
+        if key != 0 { options.limits.addresses.giveBack(key) }
         state.pointee.counters.closed += 1
         if !connection.pointee.flags.contains(.isReporting) { state.pointee.table.release(index) }
     }

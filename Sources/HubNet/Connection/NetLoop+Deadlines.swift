@@ -1,3 +1,4 @@
+import CHubShims
 import HubBase
 
 /// Deadlines of connections: one each, and the phase says what it means.
@@ -56,14 +57,37 @@ extension NetLoop {
         FrameEncoder.appendControl(
             .ping, UnsafeRawBufferPointer(start: nil, count: 0), maskingKey: maskingKey(connection), into: &state.pointee.arena)
         queue(id.index, connection, from: start)
+        noteProgress(id.index, connection)
         guard !connection.pointee.flags.contains(.isHeld) else { return }
         connection.pointee.flags.insert(.awaitsPong)
         state.pointee.deadlines.arm(id.index, at: state.pointee.now + options.limits.pong)
     }
 
+    /// A ping is behind what is under way: on a slow line it may take longer to arrive than its answer may take to come. So bytes that the peer
+    /// acknowledges meanwhile prove it alive; a peer that doesn't read acknowledges none.
+    private func noteProgress(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        let descriptor = connection.pointee.descriptor
+        if hub_unacked_bytes(descriptor) > 0 {
+            state.pointee.acknowledged[index] = hub_acked_bytes(descriptor)
+        } else if !state.pointee.acknowledged.isEmpty {
+            state.pointee.acknowledged[index] = nil
+        }
+    }
+
+    private func hasProgressed(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard let before = state.pointee.acknowledged[index] else { return false }
+        let now = hub_acked_bytes(connection.pointee.descriptor)
+        state.pointee.acknowledged[index] = now
+        return now > before
+    }
+
     private func judgeLiveness(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         if connection.pointee.flags.contains(.awaitsPong) {
             // Nothing came since the ping: whatever comes takes the flag away.
+            if hasProgressed(id.index, connection) {
+                state.pointee.deadlines.arm(id.index, at: state.pointee.now + options.limits.pong)
+                return
+            }
             dropSilent(id.index, connection)
         } else if state.pointee.now.since(Instant(nanoseconds: connection.pointee.lastInbound)) < options.limits.ping {
             armPing(id.index, connection)
@@ -74,6 +98,7 @@ extension NetLoop {
 
     /// No pong: the peer is told, should it still listen, and the socket is dropped. Nobody waits for a peer that says nothing.
     private func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        state.pointee.counters.pongTimeouts += 1
         if connection.pointee.backlog == nil {
             var close = ByteBuffer(capacity: 32)
             FrameEncoder.appendClose(
@@ -103,9 +128,12 @@ extension NetLoop {
         case .securing: failArrival(index, connection, "no TLS handshake within the deadline")
         case .http: httpDeadlinePassed(index, connection)
         case .open where connection.pointee.flags.contains(.isHeld):
+            state.pointee.counters.authenticationTimeouts += 1
             close(id, code: connection.pointee.code, reason: "not authenticated in time")
         case .open: judgeLiveness(id, connection)
-        case .closing, .finishing: lose(index, connection, "the closing handshake took too long")
+        case .closing, .finishing:
+            state.pointee.counters.closeTimeouts += 1
+            lose(index, connection, "the closing handshake took too long")
         case .dead: break
         }
     }

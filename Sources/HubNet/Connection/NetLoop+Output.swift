@@ -33,17 +33,26 @@ extension NetLoop {
 
     /// Queues a frame. No allocation, no retain, no system call; the write happens at the end of the turn. False when the connection has
     /// gone or is closing. A connection whose queue passes its limit is closed with 4008 and reported as `closed`.
+    ///
+    /// `key`: of two presence or read frames with the same key, not 0, that wait in a queue that runs full, the newer makes the older needless.
     @discardableResult
-    package func send(_ frame: OutFrame, to id: ConnectionID, as sendClass: SendClass) -> Bool {
+    package func send(_ frame: OutFrame, to id: ConnectionID, as sendClass: SendClass, key: UInt64 = 0) -> Bool {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return false }
         assert(!connection.pointee.flags.contains(.isClient), "a client's frames are masked: sendMessage")
         state.pointee.counters.framesOut += 1
-        queue(id.index, connection, frame, sendClass)
+        note(frame.start, sendClass, key)
+        if connection.pointee.form.isPlain {
+            queue(id.index, connection, from: frame.start, to: frame.start + frame.count)
+        } else {
+            let range = range(of: frame, for: id.index, connection)
+            queue(id.index, connection, from: range.start, to: range.end)
+        }
         return true
     }
 
     /// `send` to many, by connection index; indexes whose connection has gone are skipped. This is the fan-out's inner loop.
-    package func broadcast(_ frame: OutFrame, to indexes: UnsafeBufferPointer<UInt32>, as sendClass: SendClass) {
+    package func broadcast(_ frame: OutFrame, to indexes: UnsafeBufferPointer<UInt32>, as sendClass: SendClass, key: UInt64 = 0) {
+        note(frame.start, sendClass, key)
         let chunks = state.pointee.table.chunks
         let slots = state.pointee.table.count
         // Runs of connections of one form are the rule: plain ones here, or those that agreed to one window.
@@ -74,13 +83,17 @@ extension NetLoop {
     }
 
     /// Encodes and queues one message for one connection, masked if we are its client.
-    package func sendMessage(_ kind: MessageKind, to id: ConnectionID, as sendClass: SendClass, _ body: (inout ByteBuffer) -> Void) {
+    package func sendMessage(
+        _ kind: MessageKind, to id: ConnectionID, as sendClass: SendClass, key: UInt64 = 0, _ body: (inout ByteBuffer) -> Void
+    ) {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return }
         let plain = encode(Opcode(kind), maskingKey: maskingKey(connection), body)
         // The encoder may have closed it.
         guard connection.pointee.generation == id.generation, connection.pointee.phase == .open else { return }
         state.pointee.counters.framesOut += 1
         let range = connection.pointee.form.isPlain ? plain : range(ofOnly: plain, for: id.index, connection)
+        // What a context of its own made is what the next frame builds on: it can't be left out.
+        if range == plain || !connection.pointee.form.ownsDeflater { note(range.start, sendClass, key) }
         queue(id.index, connection, from: range.start, to: range.end)
     }
 
@@ -91,15 +104,10 @@ extension NetLoop {
 
     // MARK: Queueing
 
-    /// Appends the connection's form of a frame to its ranges. The seam for a future choice: what a full queue does with this class.
+    /// Notes a frame that a full queue may leave out; once a frame, not once a connection.
     @inline(__always)
-    private func queue(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ frame: OutFrame, _ sendClass: SendClass) {
-        if connection.pointee.form.isPlain {
-            queue(index, connection, from: frame.start, to: frame.start + frame.count)
-        } else {
-            let range = range(of: frame, for: index, connection)
-            queue(index, connection, from: range.start, to: range.end)
-        }
+    private func note(_ start: UInt32, _ sendClass: SendClass, _ key: UInt64) {
+        if sendClass.isDroppable { state.pointee.notes.add(start, sendClass, key: key) }
     }
 
     /// Queues what was appended to the arena since `start`, whatever the phase: control frames, responses.

@@ -9,5 +9,11 @@ package struct OutFrame: Sendable {
 
 package enum MessageKind: UInt8, Sendable { case text = 1, binary = 2 }
 
-/// What a queued frame is worth when a queue runs full (architecture, step 7). Thinning itself comes with backpressure.
-package enum SendClass: UInt8, Sendable { case reply, publication, presence, read, typing, system }
+/// What a queued frame is worth when a queue runs full (architecture, step 7).
+package enum SendClass: UInt8, Sendable {
+    case reply, publication, presence, read, typing, system
+
+    /// May be left out of a queue that runs full: typing altogether, presence and read positions once a newer value waits behind them.
+    @inline(__always)
+    var isDroppable: Bool { self == .typing || self == .presence || self == .read }
+}

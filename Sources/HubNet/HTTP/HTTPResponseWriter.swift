@@ -6,10 +6,13 @@ package enum HTTPResponseWriter {
     /// are set there, `X-Content-Type-Options: nosniff` and `Cache-Control: no-store` too. A control character in a header becomes a space: no
     /// value can end its line.
     /// - Parameters:
+    ///   - lines: further header lines, each with its CRLF, written as they are.
     ///   - keepAlive: as the request's head said; `response.closes` overrides it.
     ///   - isHead: the request was HEAD: the body's length is told, the body isn't sent.
     ///   - date: seconds since 1970, by the wall clock.
-    package static func write(_ response: HTTPResponse, keepAlive: Bool, isHead: Bool, date: Int64, into out: inout ByteBuffer) {
+    package static func write(
+        _ response: HTTPResponse, lines: [UInt8] = [], keepAlive: Bool, isHead: Bool, date: Int64, into out: inout ByteBuffer
+    ) {
         out.append("HTTP/1.1 ")
         out.append(decimal: UInt64(min(max(response.status, 100), 999)))
         out.append(UInt8(ascii: " "))
@@ -33,6 +36,7 @@ package enum HTTPResponseWriter {
             append(header.value, into: &out)
             out.append("\r\n")
         }
+        out.append(lines)
         if !hasContentTypeOptions { out.append("X-Content-Type-Options: nosniff\r\n") }
         if !hasCacheControl { out.append("Cache-Control: no-store\r\n") }
         out.append("Connection: ")

@@ -39,14 +39,25 @@ struct LoopState: ~Copyable {
     var framesMade: UInt32 = 0
     var compression: Compression
     var segments = SegmentPool()
+    var notes = ClassNotes()
     var dirty: UnsafeMutablePointer<UInt32>
     var dirtyCount = 0
     var dirtyCapacity = 1024
     /// Where a connection's several pieces become one.
     var gathered = ByteBuffer(capacity: 16 * 1024)
+    /// What is left of a turn's frames for a queue that is thinned.
+    var thinned = ByteBuffer(capacity: 1024)
+    var conflated = ByteBuffer(capacity: 1024)
+    /// Taken from the send budget for a queue that is about to be made.
+    var chargedAhead = 0
     let scratch: UnsafeMutableRawPointer
     /// Made with the first TLS session.
     var tlsScratch: UnsafeMutablePointer<TLSScratch>?
+
+    /// By connection index, where `connectionsPerAddress` is set: what `addresses` counts for it; 0: nothing.
+    var addressKeys: [UInt64] = []
+    /// Of connections that were pinged with bytes under way: what the peer had acknowledged by then.
+    var acknowledged: [UInt32: UInt64] = [:]
 
     var ends: [End] = []
     var resumes: [ConnectionID] = []
@@ -90,6 +101,20 @@ struct LoopState: ~Copyable {
         dirtyCapacity *= 2
     }
 
+    mutating func keepAddress(_ key: UInt64, of index: UInt32) {
+        if addressKeys.count <= Int(index) {
+            addressKeys.append(contentsOf: repeatElement(0, count: Int(table.count) - addressKeys.count))
+        }
+        addressKeys[Int(index)] = key
+    }
+
+    /// 0: none was kept.
+    mutating func takeAddress(of index: UInt32) -> UInt64 {
+        guard Int(index) < addressKeys.count else { return 0 }
+        defer { addressKeys[Int(index)] = 0 }
+        return addressKeys[Int(index)]
+    }
+
     /// What is encoded for this turn, in every form.
     var turnBytes: Int { arena.count - Self.arenaPad + compression.arena.count }
 
@@ -104,8 +129,11 @@ struct LoopState: ~Copyable {
         framesMade = 0
         compression.endTurn()
         segments.removeAll()
+        notes.removeAll()
         arena.removeAll()
         arena.trim(above: Self.arenaKept)
+        thinned.trim(above: Self.arenaKept)
+        conflated.trim(above: Self.arenaKept)
         _ = arena.reserve(Self.arenaPad)
         arena.advance(by: Self.arenaPad)
     }

@@ -2,6 +2,8 @@
 package struct NetCounters: Sendable {
     package var accepted: UInt64 = 0
     package var refused: UInt64 = 0
+    /// Of those: by the limit for one address.
+    package var refusedByAddress: UInt64 = 0
     package var closed: UInt64 = 0
     package var messagesIn: UInt64 = 0
     package var bytesIn: UInt64 = 0
@@ -11,6 +13,15 @@ package struct NetCounters: Sendable {
     /// Frames that were queued for a connection that then was closed as too slow.
     package var framesDropped: UInt64 = 0
     package var closedTooSlow: UInt64 = 0
+    /// Frames that were left out of queues that went on.
+    package var dropped = DroppedFrames()
+
+    /// Deadlines that passed: for a request's head or body (or a first byte), for authentication, for the answer to a ping, for the closing
+    /// handshake.
+    package var requestTimeouts: UInt64 = 0
+    package var authenticationTimeouts: UInt64 = 0
+    package var pongTimeouts: UInt64 = 0
+    package var closeTimeouts: UInt64 = 0
 
     /// Times that a client couldn't be accepted for want of descriptors or memory; each is followed by a pause of 100 ms.
     package var outOfDescriptors: UInt64 = 0

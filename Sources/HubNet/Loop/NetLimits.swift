@@ -11,9 +11,15 @@ package struct NetLimits: Sendable {
     package var controlFramesPerSecond = 100
     /// What clients that offer permessage-deflate get.
     package var deflate = DeflateOptions()
+    /// Of one connection's queue: past half of it the queue is thinned, past it the connection is closed.
     package var outboundBytes = 1024 * 1024
+    /// For the queues of the whole node, shared by its loops.
+    package var sendMemory = SendBudget(limit: .max / 2)
     /// Connections of the whole node, shared by its loops.
     package var connections = ConnectionBudget(limit: 1_000_000)
+    /// Connections of one client address; 0: any number.
+    package var connectionsPerAddress = 0
+    package var addresses = AddressTable()
     /// From accept until the PROXY header and the TLS handshake are done.
     package var tlsDeadline: Span = .seconds(10)
     package var headDeadline: Span = .seconds(10)

@@ -3,7 +3,7 @@ import HubBase
 /// What comes before HTTP: a PROXY header where the peer is a trusted proxy, then TLS where the listener has it. One deadline for both.
 extension NetLoop {
     func beginArrival(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, isSecure: Bool) {
-        state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.tlsDeadline)
+        state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.tlsDeadline))
         if let proxies = options.proxies, proxies.sendsHeader, let peer = System.peerAddress(connection.pointee.descriptor)?.ip,
             proxies.trusts(peer)
         {
@@ -13,7 +13,7 @@ extension NetLoop {
         } else if isSecure {
             beginSecuring(index, connection)
         } else {
-            state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+            state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
         }
     }
 
@@ -25,12 +25,18 @@ extension NetLoop {
             failArrival(index, connection, reason)
             return Progress(consumed: bytes.count, wanted: 0)
         case .header(let byteCount, let client):
-            if let client { ConnectionEdge.of(connection).pointee.client = client }
+            if let client {
+                ConnectionEdge.of(connection).pointee.client = client
+                guard recount(ConnectionID(index: index, generation: connection.pointee.generation), as: client) else {
+                    failArrival(index, connection, "too many connections of one address")
+                    return Progress(consumed: bytes.count, wanted: 0)
+                }
+            }
             connection.pointee.phase = .http
             if connection.pointee.flags.contains(.willBeSecure) {
                 beginSecuring(index, connection)
             } else {
-                state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+                state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
             }
             return Progress(consumed: byteCount, wanted: 0)
         }

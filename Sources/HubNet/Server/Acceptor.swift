@@ -18,6 +18,8 @@ extension NetLoop {
     private static let acceptsMax = 64
     /// How long listeners aren't looked at when descriptors have run out: they would stay ready, and the loop would spin.
     private static let exhaustedPause = Span.milliseconds(100)
+    /// For a request on one of the few places beyond the limit.
+    private static let reserveDeadline = Span.seconds(2)
 
     /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
     ///
@@ -39,13 +41,15 @@ extension NetLoop {
         acceptor.hasStopped = true
         for index in 0..<state.pointee.table.count {
             let connection = state.pointee.table[index]
-            if connection.pointee.phase == .preface || connection.pointee.phase == .securing {
-                lose(index, connection, "the node stops")
-                continue
+            switch connection.pointee.phase {
+            case .preface, .securing: lose(index, connection, "the node stops")
+            case .http where connection.pointee.flags.contains(.isAnswerPending): continue
+            case .http where connection.pointee.partial == nil: finish(index, connection)
+            // The rest of a request that has begun gets as long as a closing handshake.
+            case .http:
+                state.pointee.deadlines.arm(index, at: state.pointee.now + min(options.limits.closeDeadline, options.limits.headDeadline))
+            default: continue
             }
-            guard connection.pointee.phase == .http, !connection.pointee.flags.contains(.isAnswerPending), connection.pointee.partial == nil
-            else { continue }
-            finish(index, connection)
         }
     }
 
@@ -71,21 +75,31 @@ extension NetLoop {
     }
 
     private func admitClient(_ descriptor: Int32, isSecure: Bool) {
-        guard options.limits.connections.take() else {
+        guard let place = options.limits.connections.take() else {
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor, isSecure: isSecure)
+            Self.refuse(descriptor, "503 Service Unavailable", isSecure: isSecure)
+            return
+        }
+        let key = options.limits.connectionsPerAddress > 0 ? clientKey(of: descriptor) : 0
+        guard key == 0 || options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
+            options.limits.connections.giveBack(place)
+            state.pointee.counters.refused += 1
+            state.pointee.counters.refusedByAddress += 1
+            Self.refuse(descriptor, "429 Too Many Requests", isSecure: isSecure)
             return
         }
         guard let index = state.pointee.table.take() else {
-            options.limits.connections.giveBack()
+            options.limits.connections.giveBack(place)
+            if key != 0 { options.limits.addresses.giveBack(key) }
             state.pointee.counters.refused += 1
-            Self.refuse(descriptor, isSecure: isSecure)
+            Self.refuse(descriptor, "503 Service Unavailable", isSecure: isSecure)
             return
         }
+        if key != 0 { state.pointee.keepAddress(key, of: index) }
         let connection = state.pointee.table[index]
         connection.pointee.descriptor = descriptor
         connection.pointee.phase = .http
-        connection.pointee.flags = .isCounted
+        connection.pointee.flags = place == .ordinary ? .isCounted : [.isCounted, .isReserve]
         connection.pointee.lastInbound = state.pointee.now.nanoseconds
         let data = EventTag(.connection, index: index, generation: connection.pointee.generation).data
         guard System.watch(epoll, EPOLL_CTL_ADD, descriptor, events: Readiness.input, data: data) == 0 else {
@@ -94,16 +108,51 @@ extension NetLoop {
             return
         }
         state.pointee.counters.accepted += 1
-        state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.headDeadline)
+        state.pointee.deadlines.arm(index, at: arrivalDeadline(connection, options.limits.headDeadline))
         if isSecure || options.proxies?.sendsHeader == true { beginArrival(index, connection, isSecure: isSecure) }
     }
 
+    /// Whom a connection counts for until more is known; 0: nobody, since a trusted proxy speaks for many.
+    private func clientKey(of descriptor: Int32) -> UInt64 {
+        guard let address = System.peerAddress(descriptor) else { return 0 }
+        if let proxies = options.proxies, let ip = address.ip, proxies.trusts(ip) { return 0 }
+        return address.clientKey
+    }
+
+    /// When a phase before the first request has to be over: a place beyond the limit isn't for waiting.
+    func arrivalDeadline(_ connection: UnsafeMutablePointer<Connection>, _ span: Span) -> Instant {
+        state.pointee.now + (connection.pointee.flags.contains(.isReserve) ? min(span, Self.reserveDeadline) : span)
+    }
+
+    /// Counts a connection for another address than the one that it came from: of a client that a proxy speaks for. False: that client holds as
+    /// many as it may; the connection then counts for nobody, and it's the caller's to refuse it.
+    package func recount(_ id: ConnectionID, as address: SocketAddress) -> Bool {
+        guard state.pointee.table.find(id) != nil else { return false }
+        let before = state.pointee.takeAddress(of: id.index)
+        if before != 0 { options.limits.addresses.giveBack(before) }
+        let key = address.clientKey
+        guard options.limits.connectionsPerAddress > 0, key != 0 else { return true }
+        guard options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
+            state.pointee.counters.refused += 1
+            state.pointee.counters.refusedByAddress += 1
+            return false
+        }
+        state.pointee.keepAddress(key, of: id.index)
+        return true
+    }
+
+    /// Whether it holds a place beyond the node's limit: good for one short request, not for a WebSocket.
+    package func isReserve(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.flags.contains(.isReserve) ?? false }
+
     /// Says why, as far as that's possible without keeping anything for it. A client that speaks TLS couldn't read it.
-    private static func refuse(_ descriptor: Int32, isSecure: Bool) {
+    private static func refuse(_ descriptor: Int32, _ status: StaticString, isSecure: Bool) {
         defer { System.close(descriptor) }
         if isSecure { return }
-        let answer: StaticString = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n"
-        _ = System.send(descriptor, answer.utf8Start, answer.utf8CodeUnitCount)
+        var answer = ByteBuffer(capacity: 128)
+        answer.append("HTTP/1.1 ")
+        answer.append(status)
+        answer.append("\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+        if let base = answer.bytes.baseAddress { _ = System.send(descriptor, base, answer.count) }
         System.finishSending(descriptor)
     }
 
@@ -114,7 +163,7 @@ extension NetLoop {
             System.close(acceptor.spare)
             if case .bytes(let descriptor) = System.accept(acceptor.listeners[index].descriptor) {
                 state.pointee.counters.refused += 1
-                Self.refuse(Int32(descriptor), isSecure: acceptor.listeners[index].isSecure)
+                Self.refuse(Int32(descriptor), "503 Service Unavailable", isSecure: acceptor.listeners[index].isSecure)
             }
         }
         acceptor.spare = System.openSpare()

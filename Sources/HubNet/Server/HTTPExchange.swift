@@ -20,6 +20,8 @@ struct HTTPExchange {
     /// Of the request that waits for its answer.
     var isHead = false
     var keepAlive = true
+    /// Header lines for the answer to the request that waits for it, each with its CRLF.
+    var lines: [UInt8] = []
 
     static func make() -> UnsafeMutablePointer<HTTPExchange> {
         let exchange = UnsafeMutablePointer<HTTPExchange>.allocate(capacity: 1)

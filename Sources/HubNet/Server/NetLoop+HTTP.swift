@@ -134,7 +134,8 @@ extension NetLoop {
     ) {
         let id = ConnectionID(index: index, generation: connection.pointee.generation)
         exchange.pointee.isHead = head.method == .head
-        exchange.pointee.keepAlive = head.keepAlive
+        exchange.pointee.keepAlive = head.keepAlive && !connection.pointee.flags.contains(.isReserve)
+        exchange.pointee.lines = []
         exchange.pointee.stage = .idle
         exchange.pointee.parser = HTTPHeadParser()
         let request = HTTPRequest(head, in: bytes, body: body)
@@ -149,12 +150,22 @@ extension NetLoop {
             connection.pointee.flags.remove(.isHeld)
             state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.answerDeadline)
             pause(index, connection)
+        case .upgrade where connection.pointee.flags.contains(.isReserve):
+            answer(index, connection, HTTPResponse(status: 503, headers: [("Retry-After", "5")]))
+        case .upgrade where !countsForClient(id, connection):
+            answer(index, connection, HTTPResponse(status: 429, headers: [("Retry-After", "5")]))
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
             case .refuse(let response): answer(index, connection, response)
             case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
         }
+    }
+
+    /// A WebSocket is one client's, also where a proxy's connection carried several clients' requests before.
+    private func countsForClient(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        guard let client = connection.pointee.edge?.pointee.forwarded else { return true }
+        return recount(id, as: client)
     }
 
     private func upgrade(
@@ -174,6 +185,14 @@ extension NetLoop {
 
     // MARK: Answers
 
+    /// Adds a header to the answer of the request that the handler is looking at or owes an answer to, whatever that answer will be.
+    package func addHeader(_ name: StaticString, _ value: String, to id: ConnectionID) {
+        guard let exchange = state.pointee.table.find(id)?.pointee.exchange else { return }
+        exchange.pointee.lines += "\(name): ".utf8
+        exchange.pointee.lines += value.utf8.map { $0 < 0x20 || $0 == 0x7F ? 0x20 : $0 }
+        exchange.pointee.lines += "\r\n".utf8
+    }
+
     /// Answers a request that was left `pending`. Ignored when the connection has gone.
     package func respond(_ response: HTTPResponse, to id: ConnectionID) {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .http,
@@ -190,7 +209,9 @@ extension NetLoop {
         let keepAlive = (connection.pointee.exchange?.pointee.keepAlive ?? false) && !response.closes && !acceptor.hasStopped
         let start = state.pointee.arena.count
         HTTPResponseWriter.write(
-            response, keepAlive: keepAlive, isHead: isHead, date: System.wallSeconds(), into: &state.pointee.arena)
+            response, lines: connection.pointee.exchange?.pointee.lines ?? [], keepAlive: keepAlive, isHead: isHead,
+            date: System.wallSeconds(), into: &state.pointee.arena)
+        connection.pointee.exchange?.pointee.lines = []
         queueHTTP(index, connection, from: start)
         connection.pointee.flags.remove(.isHeld)
         if keepAlive {
@@ -220,8 +241,12 @@ extension NetLoop {
             return
         }
         if connection.pointee.backlog != nil { return lose(index, connection, "answers aren't read") }
-        guard let exchange = connection.pointee.exchange else { return finish(index, connection) }
+        guard let exchange = connection.pointee.exchange else {
+            state.pointee.counters.requestTimeouts += 1
+            return finish(index, connection)
+        }
         if case .idle = exchange.pointee.stage { return finish(index, connection) }
+        state.pointee.counters.requestTimeouts += 1
         refuse(index, connection, HTTPRefusal(status: 408, message: "the request didn't come in time"))
     }
 }

@@ -9,11 +9,15 @@ package protocol ServerHandler: AnyObject {
     /// The WebSocket is over; told exactly once for every connection that was `opened` or asked for by `connect`. The index may be reused
     /// after the call.
     func closed(_ id: ConnectionID, _ end: ConnectionEnd)
+    /// A queue that had to be thinned has drained (or is short again): so many frames of each class weren't sent. Told while the connection
+    /// is open; one that was closed as too slow isn't told.
+    func drained(_ id: ConnectionID, _ dropped: DroppedFrames)
     /// A connection ended before its first request: TLS or a PROXY header was wrong or too late. For logs; `id` finds it during the call only.
     func arrivalFailed(_ id: ConnectionID, _ reason: String)
 }
 
 extension ServerHandler {
+    package func drained(_ id: ConnectionID, _ dropped: DroppedFrames) {}
     package func arrivalFailed(_ id: ConnectionID, _ reason: String) {}
 }
 

@@ -70,6 +70,20 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// Who counts as one client (`AddressTable`): an IPv4 address, also in its mapped form, or the /64 of an IPv6 address. 0: a Unix path.
+    package var clientKey: UInt64 {
+        // No client has an address in ffff::/16 (multicast), so the two kinds don't meet.
+        switch form {
+        case .v4(let address, _): return 0xFFFF_FFFF << 32 | UInt64(address)
+        case .v6(let high, let low, _, _):
+            let first = UInt64(bigEndian: high), last = UInt64(bigEndian: low)
+            if first == 0 && last >> 32 == 0xFFFF { return 0xFFFF_FFFF << 32 | last & 0xFFFF_FFFF }
+            // ::1 has no prefix to tell it by.
+            return first == 0 ? last : first
+        case .unix: return 0
+        }
+    }
+
     package init(_ address: IPAddress, port: UInt16) {
         form =
             address.isV4

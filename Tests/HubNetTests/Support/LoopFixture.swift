@@ -26,6 +26,7 @@ final class LoopFixture: @unchecked Sendable {
         var onOpened: ((ConnectionID) -> Void)?
         var onMessage: ((UnsafeRawBufferPointer, MessageKind, ConnectionID) -> Void)?
         var onClosed: ((ConnectionID, ConnectionEnd) -> Void)?
+        var onDrained: ((ConnectionID, DroppedFrames) -> Void)?
         var onTimer: ((UInt32, UInt64) -> Void)?
         var onWoken: (() -> Void)?
         var onTurnEnding: (() -> Void)?
@@ -69,6 +70,8 @@ final class LoopFixture: @unchecked Sendable {
             ends.note(end)
             onClosed?(id, end)
         }
+
+        func drained(_ id: ConnectionID, _ dropped: DroppedFrames) { onDrained?(id, dropped) }
     }
 
     init(

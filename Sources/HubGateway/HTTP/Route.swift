@@ -1,0 +1,58 @@
+import HubCore
+import HubNet
+
+/// What a request asks for, by its path, and which methods that takes.
+enum Route {
+    /// `*`: the server as a whole (RFC 9110 §9.3.7).
+    case server
+    case alive, ready, metrics, page
+    case socket, echo
+    case user([UInt8])
+    case presence, publish, nodes
+
+    /// nil: there's no such route, with this configuration.
+    init?(_ path: [[UInt8]], _ configuration: Configuration) {
+        let words = path.prefix(2).map { String(decoding: $0, as: UTF8.self) }
+        switch (words.first ?? "", path.count) {
+        case ("*", 1): self = .server
+        case ("healthz", 1): self = .alive
+        case ("readyz", 1): self = .ready
+        case ("metrics", 1): self = .metrics
+        case ("", 0), ("", 1):
+            guard configuration.isDevelopment else { return nil }
+            self = .page
+        case ("v1", 2):
+            switch words[1] {
+            case "ws": self = .socket
+            case "echo":
+                guard configuration.diagnostics.echo else { return nil }
+                self = .echo
+            case "presence": self = .presence
+            case "publish": self = .publish
+            case "nodes": self = .nodes
+            default: return nil
+            }
+        case ("v1", 3) where words[1] == "presence": self = .user(path[2])
+        default: return nil
+        }
+    }
+
+    func takes(_ method: HTTPMethod) -> Bool {
+        switch self {
+        case .server: false
+        case .alive, .ready, .metrics, .page, .user, .nodes: method == .get || method == .head
+        case .socket, .echo: method == .get
+        case .presence, .publish: method == .post
+        }
+    }
+
+    /// For `Allow`.
+    var allowed: String {
+        switch self {
+        case .server: "GET, HEAD, POST, OPTIONS"
+        case .alive, .ready, .metrics, .page, .user, .nodes: "GET, HEAD, OPTIONS"
+        case .socket, .echo: "GET, OPTIONS"
+        case .presence, .publish: "POST, OPTIONS"
+        }
+    }
+}
