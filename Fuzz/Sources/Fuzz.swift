@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, proxy, envelope, packed, payload, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -14,6 +14,7 @@ enum FuzzTarget: String, CaseIterable {
         case .chunked: fuzzChunked(bytes)
         case .frames: fuzzFrames(bytes)
         case .handshake: fuzzHandshake(bytes)
+        case .inflate: fuzzInflate(bytes)
         case .envelope: fuzzEnvelope(bytes)
         case .packed: fuzzPacked(bytes)
         case .payload: fuzzPayload(bytes)

@@ -63,6 +63,21 @@ func fuzzChunked(_ bytes: UnsafeRawBufferPointer) {
     require(false, "a chunked body makes no progress")
 }
 
+/// Compressed messages: never more than the limit comes out, twice the same, and the window outlives what was refused.
+func fuzzInflate(_ bytes: UnsafeRawBufferPointer) {
+    guard let inflater = Inflater(windowBits: 15) else { return }
+    var outcomes: [String] = []
+    for _ in 0..<2 {
+        var out = ByteBuffer(capacity: 64)
+        let outcome = inflater.inflate(bytes, limit: limits.messageBytes, into: &out)
+        if case .message = outcome { require(out.count <= limits.messageBytes, "a message passed its limit") }
+        require(out.count <= limits.messageBytes + 1, "more was inflated than the limit and the byte that tells")
+        outcomes.append("\(outcome) \(out.count)")
+        inflater.reset()
+    }
+    require(outcomes[0] == outcomes[1], "an inflater that was reset remembers")
+}
+
 /// Frames as a server and as a client sees them: whole and byte by byte, the same messages.
 func fuzzFrames(_ bytes: UnsafeRawBufferPointer) {
     for role in [WebSocketRole.server, .client] {
