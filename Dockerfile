@@ -1,4 +1,5 @@
-# A node's image: built with the toolchain that the tests use, run on a slim Debian with the C libraries it links and nothing else.
+# A node's image, with hubctl and hub-swarm beside it: built with the toolchain that the tests use, run on a slim Debian with the C
+# libraries they link and nothing else.
 ARG SWIFT_IMAGE=swift:6.3-bookworm
 ARG DEBIAN_IMAGE=debian:bookworm-slim
 
@@ -15,13 +16,14 @@ COPY Tests Tests
 # Swift's own libraries are linked in, so that the running image needs no toolchain.
 RUN swift build -c release --static-swift-stdlib --product hubd \
     && swift build -c release --static-swift-stdlib --product hubctl \
-    && install -D -t /out .build/release/hubd .build/release/hubctl \
-    && strip /out/hubd /out/hubctl
+    && swift build -c release --static-swift-stdlib --product hub-swarm \
+    && install -D -t /out .build/release/hubd .build/release/hubctl .build/release/hub-swarm \
+    && strip /out/hubd /out/hubctl /out/hub-swarm
 
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        libhiredis0.14 libssl3 zlib1g libcurl4 libstdc++6 ca-certificates \
+        libhiredis0.14 libssl3 zlib1g libcurl4 libstdc++6 libgcc-s1 ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin hub
 COPY --from=build /out/ /usr/local/bin/

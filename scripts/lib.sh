@@ -7,6 +7,10 @@ cd "$top"
 swift_min_major=6
 swift_min_minor=2
 
+# For every `swift build`: SwiftPM puts -color-diagnostics into the compiler's commands when it writes to a terminal, and commands that
+# differ are a full rebuild: a person and a pipe taking turns would compile everything each time.
+build_flags=(-c release --no-color-diagnostics)
+
 # What the build links (hubctl's HTTP is libcurl's), and what only the tests start.
 build_packages=(libhiredis-dev libssl-dev zlib1g-dev libcurl4-openssl-dev)
 test_packages=(redis-server haproxy python3-venv)
@@ -15,6 +19,13 @@ say() { printf '==> %s\n' "$*"; }
 die() {
     printf 'error: %s\n' "$*" >&2
     exit 1
+}
+
+# show_help ARGUMENTS…: when the first one asks for help, prints the comment at the head of the script and ends.
+show_help() {
+    case ${1:-} in
+    -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;;
+    esac
 }
 
 # try_step NAME COMMAND…: runs it and remembers how long it took, and whether it failed.

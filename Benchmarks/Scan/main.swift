@@ -1,14 +1,18 @@
 // How long the reading of one envelope takes: ours, and Foundation's. run.sh runs this beside C and C++ libraries and prints one table.
 //
 //   bench-scan ENVELOPES.txt [MILLISECONDS]     prints "contender <tab> envelope <tab> ns" for each pair
+//   bench-scan ENVELOPES.txt pack               prints the envelopes as MessagePack, in hexadecimal digits
+//   bench-scan ENVELOPES.hex [MILLISECONDS]     the same for those
+//   bench-scan publications [MILLISECONDS]      how long the writing of one publication takes
 //
 // Every contender must find type, id, channel, messageId and the payload, and refuse what isn't JSON.
 import Foundation
 import HubBase
 import HubWire
 
-guard CommandLine.arguments.count >= 2, let lines = try? String(contentsOfFile: CommandLine.arguments[1], encoding: .utf8) else {
-    FileHandle.standardError.write(Data("usage: bench-scan ENVELOPES.txt [MILLISECONDS]\n".utf8))
+let file = CommandLine.arguments.count >= 2 ? CommandLine.arguments[1] : ""
+guard let lines = file == "publications" ? "" : try? String(contentsOfFile: file, encoding: .utf8) else {
+    FileHandle.standardError.write(Data("usage: bench-scan ENVELOPES.txt|ENVELOPES.hex|publications [MILLISECONDS|pack]\n".utf8))
     exit(2)
 }
 let window = (CommandLine.arguments.count > 2 ? Double(CommandLine.arguments[2]) ?? 40 : 40) * 1e6
@@ -90,17 +94,64 @@ enum AnyJSON: Codable {
 let decoder = JSONDecoder()
 let encoder = JSONEncoder()
 
-func scan(_ message: UnsafeRawBufferPointer) -> Int {
-    switch EnvelopeScanner.scan(message, depthMax: 32) {
+func scan(_ message: UnsafeRawBufferPointer, _ format: WireFormat = .json) -> Int {
+    switch EnvelopeScanner.scan(message, format: format, depthMax: 32) {
     case .request(let request): return Int(request.channel.bytes(in: message).count &+ request.payload.bytes(in: message).count)
     case .refused(let error, _): fatalError("refused: \(error)")
     }
 }
 
-for line in lines.split(separator: "\n") {
-    let parts = line.split(separator: "\t", maxSplits: 1)
-    let name = String(parts[0])
-    let data = Data(parts[1].utf8)
+func rewritten(_ bytes: [UInt8], from: WireFormat, to: WireFormat) -> [UInt8] {
+    var buffer = ByteBuffer(capacity: 4096)
+    guard bytes.withUnsafeBytes({ PayloadTranscoder.rewrite($0, from: from, to: to, into: &buffer) }) else { fatalError("not a value") }
+    return buffer.copyBytes()
+}
+
+func hex(_ bytes: [UInt8]) -> String { bytes.map { String(format: "%02x", $0) }.joined() }
+
+func unhex(_ text: Substring) -> [UInt8] {
+    stride(from: 0, to: text.utf8.count, by: 2).map { UInt8(text.dropFirst($0).prefix(2), radix: 16) ?? 0 }
+}
+
+func measurePublications() {
+    let position = Position(epoch: Mark("x7c2mq4a")!, offset: 1234, tag: Mark("m0s6f3ya")!)
+    let text = Array(#"{"text":"\#(String(repeating: "x", count: 100))"}"#.utf8)
+    let numbers = Array("{\"points\":[\((0..<24).map { "[\($0 * 37),\($0 * 11 % 100)]" }.joined(separator: ","))]}".utf8)
+    for (name, payload) in [("text of 111 B", text), ("numbers of \(numbers.count) B", numbers)] {
+        for from in WireFormat.allCases {
+            let publication = Publication(
+                messageClass: .chat, user: "alice", device: "device-7qh3k2ma", messageId: "0e4f3c9a-7c1b-4c52-9d1e-5a1f8b2e6d70",
+                time: 1_796_011_158_488, payload: rewritten(payload, from: .json, to: from), payloadFormat: from)
+            for to in WireFormat.allCases {
+                var buffer = ByteBuffer(capacity: 4096)
+                var length = 0
+                report("\(from) to \(to)", name) {
+                    buffer.removeAll()
+                    EnvelopeEncoder.publication(publication, channel: "room:42", position: position, format: to, into: &buffer)
+                    length = buffer.count
+                    return length
+                }
+                print("\(from) to \(to)\t\(name), bytes\t\(length)")
+            }
+        }
+    }
+}
+
+func measurePacked(_ name: String, _ bytes: [UInt8]) {
+    bytes.withUnsafeBytes { message in
+        report("hub", name) { scan(message, .messagePack) }
+        var fields = 0
+        report("hub-fields", name) {
+            var walk = WireFields(
+                message, range: ByteRange(offset: 0, count: message.count), format: .messagePack, depthMax: 32)
+            fields = 0
+            while let field = try? walk.next() { fields &+= Int(field.value.range.count) }
+            return fields
+        }
+    }
+}
+
+func measureJSON(_ name: String, _ data: Data) {
     [UInt8](data).withUnsafeBytes { message in
         report("hub", name) { scan(message) }
         report("hub+utf8", name) { UTF8Check.isValid(message) ? scan(message) : 0 }
@@ -116,5 +167,17 @@ for line in lines.split(separator: "\n") {
     report("foundation", name) {
         guard let envelope = try? decoder.decode(WithPayload.self, from: data) else { return 0 }
         return envelope.type.count + ((try? encoder.encode(envelope.payload).count) ?? 0)
+    }
+}
+
+if file == "publications" { measurePublications() }
+for line in lines.split(separator: "\n") {
+    let parts = line.split(separator: "\t", maxSplits: 1)
+    if CommandLine.arguments.last == "pack" {
+        print("\(parts[0])\t\(hex(rewritten(Array(parts[1].utf8), from: .json, to: .messagePack)))")
+    } else if file.hasSuffix(".hex") {
+        measurePacked(String(parts[0]), unhex(parts[1]))
+    } else {
+        measureJSON(String(parts[0]), Data(parts[1].utf8))
     }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the reading of envelopes: ours, Foundation's, and the JSON libraries of Debian (libyajl-dev libjansson-dev libjson-c-dev
-# libsimdjson-dev). The programs take turns, five rounds; the table shows medians and, in brackets, multiples of ours in the same round.
+# libsimdjson-dev); then as MessagePack, with Debian's libraries for that (libmsgpack-dev libmpack-dev); then the writing of publications.
+# The programs take turns, five rounds; the tables show medians and, in brackets, multiples of ours in the same round.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
@@ -14,14 +15,27 @@ cc -O2 -Wall -Wextra "$here/peers/yajl.c" "$out/run.o" -lyajl -o "$out/yajl"
 cc -O2 -Wall -Wextra "$here/peers/jansson.c" "$out/run.o" -ljansson -o "$out/jansson"
 cc -O2 -Wall -Wextra "$here/peers/jsonc.c" "$out/run.o" -ljson-c -o "$out/jsonc"
 c++ -O2 -Wall -Wextra -std=c++17 "$here/peers/simdjson.cpp" "$out/run.o" -lsimdjson -o "$out/simdjson"
+cc -O2 -Wall -Wextra "$here/peers/msgpackc.c" "$out/run.o" -lmsgpackc -o "$out/msgpackc"
+cc -O2 -Wall -Wextra "$here/peers/libmpack.c" "$out/run.o" -lmpack -o "$out/libmpack"
 swift build --package-path "$root" -c release --product bench-scan >&2
-ours="$(swift build --package-path "$root" -c release --show-bin-path)/bench-scan"
+ours="$(cc -O2 -Wall -Wextra "$here/peers/msgpackc.c" "$out/run.o" -lmsgpackc -o "$out/msgpackc"
+cc -O2 -Wall -Wextra "$here/peers/libmpack.c" "$out/run.o" -lmpack -o "$out/libmpack"
+swift build --package-path "$root" -c release --show-bin-path)/bench-scan"
 
-: > "$out/figures.txt"
-for round in $(seq "$rounds"); do
-    echo "round $round of $rounds" >&2
-    for program in "$ours" "$out/yajl" "$out/jansson" "$out/jsonc" "$out/simdjson"; do
-        "$program" "$here/envelopes.txt" "$window" | sed "s/^/$round\t/" >> "$out/figures.txt"
+compare() { # ENVELOPES PROGRAM…
+    local envelopes="$1" program round
+    shift
+    : > "$out/figures.txt"
+    for round in $(seq "$rounds"); do
+        echo "round $round of $rounds" >&2
+        for program in "$@"; do
+            "$program" "$envelopes" "$window" | sed "s/^/$round\t/" >> "$out/figures.txt"
+        done
     done
-done
-python3 "$here/table.py" "$here/envelopes.txt" "$out/figures.txt"
+    python3 "$here/table.py" "$envelopes" "$out/figures.txt"
+}
+
+compare "$here/envelopes.txt" "$ours" "$out/yajl" "$out/jansson" "$out/jsonc" "$out/simdjson"
+"$ours" "$here/envelopes.txt" pack > "$out/envelopes.hex"
+compare "$out/envelopes.hex" "$ours" "$out/msgpackc" "$out/libmpack"
+"$ours" publications "$window"

@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, envelope, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -14,10 +14,14 @@ enum FuzzTarget: String, CaseIterable {
         case .chunked: fuzzChunked(bytes)
         case .frames: fuzzFrames(bytes)
         case .handshake: fuzzHandshake(bytes)
+        case .inflate: fuzzInflate(bytes)
         case .envelope: fuzzEnvelope(bytes)
+        case .packed: fuzzPacked(bytes)
+        case .payload: fuzzPayload(bytes)
         case .answer: fuzzAnswer(bytes)
         case .publication: fuzzPublication(bytes)
         case .reply: fuzzReply(bytes)
+        case .proxy: fuzzProxy(bytes)
         }
     }
 }

@@ -63,6 +63,21 @@ func fuzzChunked(_ bytes: UnsafeRawBufferPointer) {
     require(false, "a chunked body makes no progress")
 }
 
+/// Compressed messages: never more than the limit comes out, twice the same, and the window outlives what was refused.
+func fuzzInflate(_ bytes: UnsafeRawBufferPointer) {
+    guard let inflater = Inflater(windowBits: 15) else { return }
+    var outcomes: [String] = []
+    for _ in 0..<2 {
+        var out = ByteBuffer(capacity: 64)
+        let outcome = inflater.inflate(bytes, limit: limits.messageBytes, into: &out)
+        if case .message = outcome { require(out.count <= limits.messageBytes, "a message passed its limit") }
+        require(out.count <= limits.messageBytes + 1, "more was inflated than the limit and the byte that tells")
+        outcomes.append("\(outcome) \(out.count)")
+        inflater.reset()
+    }
+    require(outcomes[0] == outcomes[1], "an inflater that was reset remembers")
+}
+
 /// Frames as a server and as a client sees them: whole and byte by byte, the same messages.
 func fuzzFrames(_ bytes: UnsafeRawBufferPointer) {
     for role in [WebSocketRole.server, .client] {
@@ -120,4 +135,28 @@ private func messages(_ bytes: UnsafeRawBufferPointer, _ role: WebSocketRole, st
         held.removeFirst(consumed)
     }
     return found
+}
+
+/// A PROXY header, whole and byte by byte: the same outcome. Then a request with the bytes as what proxies wrote.
+func fuzzProxy(_ bytes: UnsafeRawBufferPointer) {
+    let outcome = ProxyHeader.parse(bytes)
+    for count in 0...bytes.count {
+        let step = ProxyHeader.parse(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        if case .needMore(let wanted) = step {
+            require(wanted > count && wanted <= ProxyHeader.bytesMax, "a header asks for nothing, or for too much")
+        } else {
+            require(step == outcome, "a header's outcome depends on how its bytes were cut")
+            break
+        }
+    }
+    for (header, name) in [(TrustedProxies.Header.xForwardedFor, "X-Forwarded-For"), (.forwarded, "Forwarded")] {
+        let head = [UInt8]("GET / HTTP/1.1\r\nHost: a\r\n\(name): ".utf8) + bytes + [13, 10, 13, 10]
+        head.withUnsafeBytes { head in
+            var parser = HTTPHeadParser()
+            guard case .head(let parsed) = parser.parse(head, limits: limits) else { return }
+            let request = HTTPRequest(parsed, in: head, body: UnsafeRawBufferPointer(start: nil, count: 0))
+            let proxies = TrustedProxies(ranges: [AddressRange("10.0.0.0/8")].compactMap { $0 }, header: header)
+            _ = ForwardedFor(proxies).client(of: request, from: IPAddress(v4: 0x0A00_0001))
+        }
+    }
 }

@@ -5,7 +5,14 @@ import HubWire
 /// A client's envelope: what the scanner calls a request holds only what can be read back.
 func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer) {
     guard UTF8Check.isValid(bytes) else { return }
-    switch EnvelopeScanner.scan(bytes, depthMax: 32) {
+    fuzzEnvelope(bytes, .json)
+}
+
+/// The same as MessagePack, which comes with its UTF-8 unchecked.
+func fuzzPacked(_ bytes: UnsafeRawBufferPointer) { fuzzEnvelope(bytes, .messagePack) }
+
+private func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) {
+    switch EnvelopeScanner.scan(bytes, format: format, depthMax: 32) {
     case .refused(let error, let id):
         require(error.message.utf8.count < 600, "a refusal echoes too much")
         _ = id.bytes(in: bytes)
@@ -13,34 +20,64 @@ func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer) {
         for range in [request.id, request.payload, request.channels, request.users, request.since, request.before, request.limit]
         where range.isPresent {
             require(range.count > 0, "a raw value is empty")
-            _ = range.bytes(in: bytes)
+            require(isValue(range.bytes(in: bytes), format), "a raw value isn't whole")
         }
         var buffer = ByteBuffer(capacity: 64)
         for range in [request.channel, request.messageId, request.device, request.token, request.position] where range.isPresent {
             buffer.removeAll()
-            _ = JSONText.unescape(range.bytes(in: bytes), into: &buffer)
-            _ = JSONText.name(range.bytes(in: bytes), hasEscapes: request.escapes, limit: 255)
+            _ = request.text(range, in: bytes, into: &buffer)
+            _ = request.name(range, in: bytes)
             _ = Position(text: range.bytes(in: bytes))
         }
         if request.payload.isPresent {
             let payload = request.payload.bytes(in: bytes)
-            _ = (Payload.isTyping(payload), Payload.readOffset(payload), Payload.status(payload))
+            _ = (
+                Payload.isTyping(payload, format: format), Payload.readOffset(payload, format: format),
+                Payload.status(payload, format: format)
+            )
         }
-        if request.channels.isPresent { walk(bytes, request.channels) }
-        if request.users.isPresent { walk(bytes, request.users) }
+        if request.channels.isPresent { walk(bytes, request.channels, format) }
+        if request.users.isPresent { walk(bytes, request.users, format) }
     }
 }
 
-private func walk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) {
-    var elements = JSONElements(bytes, range: range, depthMax: 32)
+private func isValue(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
+    format == .json ? JSONText.isValue(bytes, depthMax: 64) : MessagePack.isValue(bytes, depthMax: 64)
+}
+
+private func walk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ format: WireFormat) {
+    var elements = WireElements(bytes, range: range, format: format, depthMax: 32)
     var count = 0
     do throws(WireError) {
         while let element = try elements.next() {
             _ = element.range.bytes(in: bytes)
+            _ = element.name(in: bytes)
             count += 1
             require(count <= bytes.count, "an array has more elements than bytes")
         }
     } catch { require(false, "what the scanner accepted can't be walked") }
+}
+
+/// A payload for those who speak the other format: what is a value can be rewritten, into a value, and nothing else can. The first byte
+/// chooses the format.
+func fuzzPayload(_ bytes: UnsafeRawBufferPointer) {
+    guard let first = bytes.first else { return }
+    let payload = UnsafeRawBufferPointer(rebasing: bytes.dropFirst())
+    let from: WireFormat = first & 1 == 0 ? .json : .messagePack
+    let to: WireFormat = from == .json ? .messagePack : .json
+    if from == .json, !UTF8Check.isValid(payload) { return }
+    var buffer = ByteBuffer(capacity: 64)
+    let isRewritten = PayloadTranscoder.rewrite(payload, from: from, to: to, into: &buffer)
+    require(isRewritten == isValue(payload, from), "a value can't be rewritten, or something else can")
+    guard isRewritten else { return }
+    require(buffer.count <= payload.count * 6 + 8, "a payload grew more than is said")
+    if to == .json {
+        require(isValue(buffer.bytes, .json) && UTF8Check.isValid(buffer.bytes), "what was rewritten isn't JSON")
+    }
+    // The other way again: only numbers that no double holds don't come back.
+    var back = ByteBuffer(capacity: 64)
+    let isBack = PayloadTranscoder.rewrite(buffer.bytes, from: to, to: from, into: &back)
+    require(isBack || from == .json, "what was rewritten can't be read")
 }
 
 /// A server's envelope, as clients read it.

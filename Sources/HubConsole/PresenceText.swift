@@ -2,7 +2,7 @@ import HubBase
 
 /// `GET /v1/presence/{user}` for people.
 package enum PresenceText {
-    /// nil when `body` isn't such an answer. `now`: milliseconds since 1970.
+    /// nil when `body` isn't such an answer. The version is for programs (`--json`): people have no use for it. `now`: milliseconds since 1970.
     package static func lines(_ body: [UInt8], now: UInt64, on terminal: Terminal) -> [String]? {
         guard let answer = JSONObject(body), let user = answer.text("user"), let status = answer.text("status") else { return nil }
         let connections = answer.objects("connections") ?? []
@@ -40,11 +40,10 @@ package enum PresenceText {
         if status == "offline", version == 0 { return "\(name) is \(word) and was never seen" }
         var line = "\(name) is \(word)"
         if let devices, devices > 0 { line += " (\(devices) device\(devices == 1 ? "" : "s"))" }
-        line += ", version \(version)"
         guard lastSeen > 0 else { return line }
         // The two clocks are different machines': a little ahead is now.
         let ago = SpokenTime.text(milliseconds: now > lastSeen ? now - lastSeen : 0)
-        return line + (status == "offline" ? ", last seen \(ago) ago" : ", since \(ago)")
+        return line + (status == "offline" ? ", last seen \(ago) ago" : ", for \(ago)")
     }
 
     private static func devices(_ connections: [JSONObject]) -> Int {

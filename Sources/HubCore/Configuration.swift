@@ -127,7 +127,7 @@ package struct Configuration: Sendable {
         /// 0: off.
         package var level = 1
         package var windowBits = 15
-        package var minimumBytes = 128
+        package var minimumBytes = 256
         package var contextBudget = 0
         package init() {}
     }

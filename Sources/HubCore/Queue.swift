@@ -8,12 +8,19 @@ package struct Queue<Element> {
 
     package var isEmpty: Bool { count == 0 }
 
-    package var first: Element? { count == 0 ? nil : slots[head] }
+    /// Lent, not copied: who looks at one field touches nothing that the element points to.
+    package var first: Element? {
+        _read {
+            if count == 0 { yield nil } else { yield slots[head] }
+        }
+    }
 
     /// The element `place` steps after the first.
     package subscript(place: Int) -> Element {
-        precondition(place >= 0 && place < count, "place \(place) in a queue of \(count)")
-        return slots[(head + place) & (slots.count - 1)]!
+        _read {
+            precondition(place >= 0 && place < count, "place \(place) in a queue of \(count)")
+            yield slots[(head + place) & (slots.count - 1)]!
+        }
     }
 
     package mutating func append(_ element: Element) {

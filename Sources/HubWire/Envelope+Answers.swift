@@ -2,9 +2,11 @@ import HubBase
 
 // The answers to requests. Each is a value for as long as it's being written.
 
-struct Ack: Envelope {
+struct Ack: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let channel: Name?
+
+    var namesLength: Int { channel?.bytes.count ?? 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "ack", id: id)
@@ -13,9 +15,11 @@ struct Ack: Envelope {
     }
 }
 
-struct ConnectAck: Envelope {
+struct ConnectAck: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let user: Name
+
+    var namesLength: Int { user.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "ack", id: id)
@@ -55,12 +59,14 @@ struct SubscribeListAck: Envelope {
     }
 }
 
-struct PublishAck: Envelope {
+struct PublishAck: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let channel: Name
     let messageId: Name
     let position: Position
     let isDuplicate: Bool
+
+    var namesLength: Int { channel.bytes.count + messageId.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "ack", id: id)
@@ -73,10 +79,12 @@ struct PublishAck: Envelope {
     }
 }
 
-struct ReadAck: Envelope {
+struct ReadAck: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let channel: Name
     let offset: UInt64
+
+    var namesLength: Int { channel.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "ack", id: id)
@@ -86,9 +94,11 @@ struct ReadAck: Envelope {
     }
 }
 
-struct PresenceAck: Envelope {
+struct PresenceAck: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let version: UInt64
+
+    var namesLength: Int { 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "ack", id: id)
@@ -122,8 +132,10 @@ struct Refusal: Envelope {
     }
 }
 
-struct Pong: Envelope {
+struct Pong: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
+
+    var namesLength: Int { 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer = writer.begin(type: "pong", id: id)

@@ -96,4 +96,18 @@ package enum EnvelopeEncoder {
             }
         }
     }
+
+    static func write<Message: BoundedEnvelope>(_ envelope: Message, _ format: WireFormat, into buffer: inout ByteBuffer) {
+        let sink = ReservedSink(buffer.reserve(fixedLengthMax + envelope.namesLength * 6 + envelope.id.count))
+        switch format {
+        case .json:
+            var writer = JSONWriter(sink)
+            envelope.write(to: &writer)
+            buffer.advance(by: writer.sink.count)
+        case .messagePack:
+            var writer = MessagePackWriter(sink)
+            envelope.write(to: &writer)
+            buffer.advance(by: writer.sink.count)
+        }
+    }
 }

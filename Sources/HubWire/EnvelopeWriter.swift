@@ -34,6 +34,13 @@ protocol Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer)
 }
 
+/// One whose length is known beforehand well enough to reserve it: nothing is checked while it's written.
+protocol BoundedEnvelope: Envelope {
+    /// Names and the id in it; all else must fit `EnvelopeEncoder.fixedLengthMax`.
+    var namesLength: Int { get }
+    var id: UnsafeRawBufferPointer { get }
+}
+
 extension EnvelopeWriter {
     @inline(__always) mutating func begin(type: StaticString) -> Int {
         let outer = begin()

@@ -73,7 +73,7 @@ struct JSONWriter<Sink: ByteSink>: EnvelopeWriter {
 }
 
 /// False when something in the text must be escaped; then what was written doesn't count. Eight bytes at a time, the last ones overlapping.
-@inline(__always) private func copyIsPlain(_ text: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) -> Bool {
+@inline(__always) func copyIsPlain(_ text: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) -> Bool {
     guard let source = text.baseAddress else { return true }
     let count = text.count
     var special: UInt64 = 0

@@ -124,8 +124,29 @@ struct MessagePackCursor {
 
     @inline(__always) mutating func text(_ count: Int, from start: Int) throws(MessagePackFault) -> ByteRange {
         let range = try content(count)
-        guard UTF8Check.isValid(bytes(range)) else { throw fault(.utf8, at: start) }
+        guard isASCII(range) || UTF8Check.isValid(bytes(range)) else { throw fault(.utf8, at: start) }
         return range
+    }
+
+    /// Names of fields and most values: looked at by words, the last one overlapping, before the full check is asked.
+    @inline(__always) private func isASCII(_ range: ByteRange) -> Bool {
+        let start = base + Int(range.offset)
+        let count = Int(range.count)
+        var bits: UInt64 = 0
+        if count >= 8 {
+            var place = 0
+            while place &+ 8 < count {
+                bits |= start.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+                place &+= 8
+            }
+            bits |= start.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)
+        } else if count >= 4 {
+            bits = UInt64(start.loadUnaligned(as: UInt32.self)) | UInt64(start.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self))
+        } else if count > 0 {
+            bits = UInt64(start.load(as: UInt8.self)) | UInt64(start.load(fromByteOffset: count &>> 1, as: UInt8.self))
+            bits |= UInt64(start.load(fromByteOffset: count &- 1, as: UInt8.self))
+        }
+        return bits & 0x8080_8080_8080_8080 == 0
     }
 
     // MARK: Heads
@@ -142,6 +163,7 @@ struct MessagePackCursor {
         case 0x80...0x8F: return MessagePackHead(kind: .object, count: Int(first & 15))
         case 0x90...0x9F: return MessagePackHead(kind: .array, count: Int(first & 15))
         case 0xE0...0xFF: return MessagePackHead(kind: .number, bits: UInt64(bitPattern: Int64(Int8(bitPattern: first))), number: .negative)
+        case 0xD9: return MessagePackHead(kind: .string, count: Int(try big(1)))
         case 0xC0: return MessagePackHead(kind: .null)
         case 0xC2, 0xC3: return MessagePackHead(kind: .bool, bits: UInt64(first & 1))
         default: return try longHead(first, from: start)
@@ -151,7 +173,6 @@ struct MessagePackCursor {
     /// A head with a number behind its first byte.
     private mutating func longHead(_ first: UInt8, from start: Int) throws(MessagePackFault) -> MessagePackHead {
         switch first {
-        case 0xD9: return MessagePackHead(kind: .string, count: Int(try big(1)))
         case 0xDA: return MessagePackHead(kind: .string, count: Int(try big(2)))
         case 0xDB: return MessagePackHead(kind: .string, count: Int(try big(4)))
         case 0xC4: return MessagePackHead(kind: .binary, count: Int(try big(1)))

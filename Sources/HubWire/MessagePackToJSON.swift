@@ -53,7 +53,11 @@ struct MessagePackToJSON {
     private mutating func string(_ head: MessagePackHead, from start: Int, into buffer: inout ByteBuffer) throws(MessagePackFault) {
         let text = cursor.bytes(try cursor.text(head.count, from: start))
         buffer.append(UInt8(ascii: "\""))
-        JSONText.escape(text, into: &buffer)
+        if copyIsPlain(text, to: buffer.reserve(text.count)) {
+            buffer.advance(by: text.count)
+        } else {
+            JSONText.escape(text, into: &buffer)
+        }
         buffer.append(UInt8(ascii: "\""))
     }
 

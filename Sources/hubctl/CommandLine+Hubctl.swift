@@ -14,9 +14,9 @@ enum HubctlCommandLine {
         flags: connection + [CommandLineParser.Flag("version", help: "Print the version.")],
         commands: [presence, publish, subscribe, nodes, token],
         notes: [
-            "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.",
-            "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the hub can't be reached.",
+            "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.", exitCodes,
         ])
+    private static let exitCodes = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the hub can't be reached."
 
     private static let presence = CommandLineParser.Command(
         "presence", summary: "Says who is online, on which devices and nodes.",
@@ -68,5 +68,15 @@ enum HubctlCommandLine {
             CommandLineParser.Flag("key-file", value: "FILE", help: "File with the HS256 secret."),
             CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys it is."),
         ],
-        examples: [CommandLineParser.Example("hubctl token --user alice --key-file secret.key", "one for an hour")])
+        examples: [
+            CommandLineParser.Example("hubctl token --user alice", "for an hour, signed with the secret in HUB_AUTH_SECRET"),
+            CommandLineParser.Example("hubctl token --user alice --ttl 7d --key-file secret.key", "for a week"),
+        ],
+        unused: ["url", "api-key-file", "version"],
+        notes: [
+            """
+            Environment: HUB_AUTH_SECRET, the secret that the hub checks tokens with. A secret is never an argument, because everybody can
+            read those with ps.
+            """, exitCodes,
+        ])
 }

@@ -22,6 +22,8 @@ final class Follower: FleetHandler {
     private let fleet: ClientFleet
     private let interrupts: Interrupts
     private var wasWelcomed = false
+    /// Subscribe acks; beyond the number of channels they're of a connection that was made again.
+    private var acknowledged = 0
     private var failure: Failure?
     /// The loop was told to stop: what ends now ends because of that.
     private var isFinished = false
@@ -97,6 +99,7 @@ final class Follower: FleetHandler {
         case .presence(let envelope): printChanges(envelope.changes, message)
         case .acknowledged(let request, let envelope):
             if request.kind == .watch { printChanges(envelope.users, message) }
+            if request.kind == .subscribe { sayThatItFollows() }
             if request.kind == .subscribe, envelope.recovered == false {
                 output.note(
                     "what was said in \(Terminal.safe(String(decoding: envelope.channel.bytes(in: message), as: UTF8.self))) meanwhile is missing here"
@@ -117,6 +120,13 @@ final class Follower: FleetHandler {
         case .members, .ignored: break
         }
         if output.isGone { finish(nil) }
+    }
+
+    private func sayThatItFollows() {
+        guard case .channels(let channels) = wish else { return }
+        acknowledged += 1
+        guard acknowledged == channels.count else { return }
+        output.hint("following \(channels.map { Terminal.safe($0.description) }.joined(separator: ", ")), Ctrl-C ends")
     }
 
     private func printPublication(_ message: [UInt8]) {

@@ -23,6 +23,11 @@ struct Output {
         write(Array((Terminal(hasColour: isColoured).paint(text, .grey) + "\n").utf8), to: 2)
     }
 
+    /// For a person who watches: nothing when standard error goes elsewhere.
+    mutating func hint(_ text: String) {
+        if isErrorTerminal { note(text) }
+    }
+
     mutating func error(_ text: String) {
         write(Array(("hubctl: " + text + "\n").utf8), to: 2)
     }

@@ -141,6 +141,22 @@ struct MemoryBrokerFaultTests {
         #expect(bench.lines() == ["published 5", "received 5", "published 6", "received 6"])
     }
 
+    @Test("read positions of a channel that begins anew begin anew too")
+    func readsBeginAnew() {
+        let bench = Bench()
+        let read = Publication(messageClass: .read, user: "alice", device: "", messageId: .empty, time: 1, payload: [])
+        bench.publish()
+        // The read position outlives the channel's own memory of where it was.
+        bench.pass(.seconds(6 * 86_400), step: .seconds(3_600))
+        bench.broker.markRead(read, offset: 5_000, in: "room", tag: .none, at: bench.now)
+        bench.pass(.seconds(2 * 86_400), step: .seconds(3_600))
+        bench.publish()
+        bench.broker.markRead(read, offset: 1, in: "room", tag: .none, at: bench.now)
+        #expect(bench.lines() == ["published 1", "read 5000", "published 1", "read 1"])
+        let readPositions = bench.broker.held.readPositions
+        #expect(readPositions == 1)
+    }
+
     @Test("a call that fails has no effect")
     func failure() {
         let bench = Bench()

@@ -171,6 +171,24 @@ struct PresenceMachineTests {
         #expect(kinds(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
     }
 
+    @Test("a clean close that the store refused has grace the next time: meanwhile the user may be back elsewhere")
+    func closesRefused() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        var sent: [PresenceOperation.Kind] = []
+        let answer = { (action: PresenceAction) in
+            guard case .apply(let operations, _, let tag) = action else { return }
+            sent += operations.map(\.kind)
+            bench.machine.applied(sent.count == 1 ? .failure(refused) : .success([9]), tag: tag, at: bench.now)
+        }
+        bench.pass(.milliseconds(1_900), answer)
+        #expect(sent == [.down(grace: .zero)])
+        bench.pass(.seconds(4), answer)
+        #expect(sent == [.down(grace: .zero), .down(grace: .seconds(10))])
+    }
+
     @Test("a connection that came and went while the store was away leaves no trace")
     func neverSeen() {
         let bench = Bench(isUp: false)

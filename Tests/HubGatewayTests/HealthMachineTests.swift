@@ -51,4 +51,16 @@ struct HealthMachineTests {
         #expect(machine.takeChange(at: start + .seconds(2)) == nil)
         #expect(machine.probeIsDue(at: start + .seconds(2)) == true)
     }
+
+    @Test("the world isn't told the addresses in a link's words")
+    func publicly() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.down("redis://10.0.0.7:6379/0: connection refused"), at: start)
+        let change = machine.takeChange(at: start)
+        #expect(change == .down("redis://10.0.0.7:6379/0: connection refused"), "the log's")
+        #expect(machine.isLinkDown)
+        #expect(HealthMachine.publicly(change ?? .up, isLink: true) == .down("the link to Redis is down"))
+        #expect(HealthMachine.publicly(.down("no probe has come back"), isLink: false) == .down("no probe has come back"))
+        #expect(HealthMachine.publicly(.up, isLink: false) == .up)
+    }
 }

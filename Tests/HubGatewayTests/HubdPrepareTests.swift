@@ -109,6 +109,7 @@ struct HubdPrepareTests {
         #expect(
             end?.output == """
                 Set, and where:
+                  listen                 "127.0.0.1:8080"  (default)
                   redis.url              "redis://r:1"  (--redis)
                   redis.password         <redacted>  (--redis)
                   auth.keys              without kid (HS256, secret <redacted>)  (HUB_CFG_AUTH__KEYS)

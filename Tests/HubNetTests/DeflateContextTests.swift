@@ -82,7 +82,9 @@ struct DeflateContextTests {
     func broadcast() throws {
         let fixture = try LoopFixture(limits(10_000_000))
         let owners = try (0..<5).map { _ in try offer(fixture) }
-        let sharers = try (0..<5).map { _ in try offer(fixture, "permessage-deflate; server_no_context_takeover; client_no_context_takeover") }
+        let sharers = try (0..<5).map { _ in
+            try offer(fixture, "permessage-deflate; server_no_context_takeover; client_no_context_takeover")
+        }
         let plain = try fixture.join()
         let ids = zip(owners, sharers).flatMap { [$0.1, plain.1, $1.1, $0.1] }
         let before = fixture.counters
@@ -99,7 +101,9 @@ struct DeflateContextTests {
             }
         }
         for (client, _, _) in sharers {
-            for number in 0..<3 { #expect(DeflatePeer().inflate(try client.readFrame().payload) == [UInt8]("\(number): \(Self.chat)".utf8)) }
+            for number in 0..<3 {
+                #expect(DeflatePeer().inflate(try client.readFrame().payload) == [UInt8]("\(number): \(Self.chat)".utf8))
+            }
         }
         for number in 0..<15 { #expect(try plain.0.readFrame().text == "\(number / 5): \(Self.chat)") }
         #expect(fixture.counters.deflated - before.deflated == 3 * (10 + 1))

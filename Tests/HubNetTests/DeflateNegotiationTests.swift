@@ -40,7 +40,10 @@ struct DeflateNegotiationTests {
         // The first that can be kept wins.
         ("permessage-deflate; server_max_window_bits=10, permessage-deflate", plain + "; server_max_window_bits=10"),
         ("permessage-deflate; server_max_window_bits=8, permessage-deflate", plain),
-        ("permessage-deflate; client_max_window_bits=7, permessage-deflate; client_max_window_bits=14", plain + "; client_max_window_bits=14"),
+        (
+            "permessage-deflate; client_max_window_bits=7, permessage-deflate; client_max_window_bits=14",
+            plain + "; client_max_window_bits=14"
+        ),
         ("permessage-deflate; unknown, permessage-deflate", plain),
         ("permessage-deflate; =, permessage-deflate", plain),
         (#"permessage-deflate; client_max_window_bits=", ;=", permessage-deflate"#, plain),
@@ -82,7 +85,9 @@ struct DeflateNegotiationTests {
 
     @Test("several lines are one list in their order, RFC 6455 §9.1")
     func severalLines() {
-        #expect(answer(["permessage-deflate; mux", "foo", "permessage-deflate; server_max_window_bits=12"]) == Self.plain + "; server_max_window_bits=12")
+        #expect(
+            answer(["permessage-deflate; mux", "foo", "permessage-deflate; server_max_window_bits=12"]) == Self.plain
+                + "; server_max_window_bits=12")
         #expect(answer([]) == "")
     }
 
@@ -118,7 +123,8 @@ struct DeflateNegotiationTests {
     func random() {
         var chance = Chance(seed: 7692)
         let pieces = [
-            "permessage-deflate", "client_max_window_bits", "server_max_window_bits", "=", ";", ",", "\"", "\\", " ", "10", "8", "\t", "é", "x",
+            "permessage-deflate", "client_max_window_bits", "server_max_window_bits", "=", ";", ",", "\"", "\\", " ", "10", "8", "\t", "é",
+            "x",
         ]
         for _ in 0..<20_000 {
             let offer = (0..<Int(chance.next() % 12)).map { _ in pieces[Int(chance.next() % UInt64(pieces.count))] }.joined()

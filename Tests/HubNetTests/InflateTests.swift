@@ -14,14 +14,18 @@ struct InflateTests {
         ("a final block, then one that refers back to it", [0xF3, 0x48, 0xCD, 0x01, 0x00, 0xC2, 0xC9, 0x07, 0x00]),
     ]
 
-    @Test("every way to compress \"Hello\" that the RFC shows arrives as Hello, whole and cut in two at each place", arguments: hello.dropLast())
+    @Test(
+        "every way to compress \"Hello\" that the RFC shows arrives as Hello, whole and cut in two at each place",
+        arguments: hello.dropLast())
     func vectors(name: String, payload: [UInt8]) throws {
         let fixture = try LoopFixture()
         let (client, _) = try fixture.joinDeflating()
         client.sendCompressed(payload)
         #expect(try client.readFrame() == RawClient.Frame(first: 0x81, payload: Array("Hello".utf8)))
         for cut in 0...payload.count {
-            client.send(RawClient.frame(0x41, [UInt8](payload[..<cut])) + RawClient.frame(0x89, [7]) + RawClient.frame(0x80, [UInt8](payload[cut...])))
+            client.send(
+                RawClient.frame(0x41, [UInt8](payload[..<cut])) + RawClient.frame(0x89, [7])
+                    + RawClient.frame(0x80, [UInt8](payload[cut...])))
             #expect(try client.readFrame() == RawClient.Frame(first: 0x8A, payload: [7]))
             #expect(try client.readFrame().text == "Hello")
         }
@@ -46,7 +50,8 @@ struct InflateTests {
         ("a distance before the start", [0x02, 0x02, 0x00, 0x00]),
         ("a second Hello without the first", [0xF2, 0x00, 0x11, 0x00, 0x00]),
         ("a final block, then rubbish", [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x07]),
-        ("zlib's header", [0x78, 0x9C, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]), ("gzip's header", [0x1F, 0x8B, 0x08, 0, 0, 0, 0, 0, 0, 3]),
+        ("zlib's header", [0x78, 0x9C, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]),
+        ("gzip's header", [0x1F, 0x8B, 0x08, 0, 0, 0, 0, 0, 0, 3]),
     ]
 
     @Test("what isn't deflate is closed with 1007, and the next connection's messages aren't touched by it", arguments: malformed)
@@ -63,7 +68,9 @@ struct InflateTests {
         #expect(try other.readFrame().text == "Hello")
     }
 
-    @Test("compressed text is judged as UTF-8, whole and in fragments, RFC 6455 §8.1", arguments: [[0xC3] as [UInt8], [0x61, 0xFF, 0x62], [0xED, 0xA0, 0x80]])
+    @Test(
+        "compressed text is judged as UTF-8, whole and in fragments, RFC 6455 §8.1",
+        arguments: [[0xC3] as [UInt8], [0x61, 0xFF, 0x62], [0xED, 0xA0, 0x80]])
     func notUTF8(text: [UInt8]) throws {
         let fixture = try LoopFixture()
         let payload = DeflatePeer().deflate(text)

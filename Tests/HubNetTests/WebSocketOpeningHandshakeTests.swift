@@ -146,6 +146,7 @@ struct WebSocketOpeningHandshakeTests {
         #expect(
             write("hub.v1.json", agreement)
                 == head
-                + "Sec-WebSocket-Protocol: hub.v1.json\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12\r\n\r\n")
+                + "Sec-WebSocket-Protocol: hub.v1.json\r\nSec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12\r\n\r\n"
+        )
     }
 }

@@ -87,6 +87,28 @@ import Testing
         #expect(tree.json.contains("x7x7x7x7.18446744073709551615.x7x7x7x7"))
     }
 
+    @Test("the longest answers stay inside what is reserved for them", arguments: WireFormat.allCases)
+    func longestAnswers(format: WireFormat) {
+        let name = Name(trusted: [UInt8](repeating: 1, count: 255))
+        let position = Position(epoch: Mark("x7x7x7x7")!, offset: .max, tag: Mark("x7x7x7x7")!)
+        let id = [UInt8](repeating: 0x31, count: 66)
+        func fixed(names: Int, _ write: (UnsafeRawBufferPointer, inout ByteBuffer) -> Void) -> Int {
+            id.withUnsafeBytes { id in writtenCount { write(id, &$0) } } - id.count - names * 255 * (format == .json ? 6 : 1)
+        }
+        let lengths = [
+            fixed(names: 1) { EnvelopeEncoder.ack(id: $0, channel: name, format: format, into: &$1) },
+            fixed(names: 1) { EnvelopeEncoder.ackConnect(id: $0, user: name, format: format, into: &$1) },
+            fixed(names: 2) {
+                EnvelopeEncoder.ackPublish(
+                    id: $0, channel: name, messageId: name, position: position, isDuplicate: true, format: format, into: &$1)
+            },
+            fixed(names: 1) { EnvelopeEncoder.ackRead(id: $0, channel: name, offset: .max, format: format, into: &$1) },
+            fixed(names: 0) { EnvelopeEncoder.ackPresence(id: $0, version: .max, format: format, into: &$1) },
+            fixed(names: 0) { EnvelopeEncoder.pong(id: $0, format: format, into: &$1) },
+        ]
+        #expect(lengths.allSatisfy { $0 > 10 && $0 < 256 }, "\(lengths)")
+    }
+
     @Test("acks carry the request's id verbatim, and none when there was none")
     func ids() {
         #expect(written { EnvelopeEncoder.ack(id: .literal("7"), channel: nil, into: &$0) } == #"{"type":"ack","id":7}"#)

@@ -61,6 +61,12 @@ func written(_ write: (inout ByteBuffer) -> Void) -> String {
     return String(decoding: buffer.bytes, as: UTF8.self)
 }
 
+func writtenCount(_ write: (inout ByteBuffer) -> Void) -> Int {
+    var buffer = ByteBuffer(capacity: 16)
+    write(&buffer)
+    return buffer.count
+}
+
 extension UnsafeRawBufferPointer {
     /// The bytes of a text that lives as long as the program: for raw ids in encoder tests.
     static func literal(_ text: StaticString) -> UnsafeRawBufferPointer {

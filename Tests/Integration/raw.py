@@ -1,12 +1,25 @@
-"""A client made of bytes, for what no library sends, and what a process costs."""
+"""Raw sockets for the transport's tests, and the nodes that they speak to."""
 
 import json
 import os
 import re
 import resource
+import signal
 import socket
 import struct
+import subprocess
+import threading
+import time
 
+import jwt
+import pytest
+
+from client import Client
+from hub import Hub, eventually, request, run, running, status
+from relay import Relay
+
+KEY = "a key of at least thirty-two bytes for these tests"
+PAGE = "https://app.example.com"
 HANDSHAKE = (
     "GET {path} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n{more}\r\n")
@@ -120,6 +133,26 @@ def welcomed(server, user="raw", **options):
     assert raw.head()[0] == 101
     assert next(raw.messages())["event"] == "welcome"
     return raw
+
+
+@pytest.fixture(scope="module")
+def hub(folder):
+    # A queue that a test can fill; long enough for a busy machine to read what a close left behind.
+    with running(Hub(folder, settings={"limits.outboundBytes": "256KB", "deadlines.close": "20s"})) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def guarded(folder):
+    """A node with tokens, API keys and origins, and short deadlines."""
+    config = folder / "guarded.json5"
+    config.write_text(json.dumps({
+        "auth": {"keys": [{"alg": "HS256", "secret": KEY}], "origins": [PAGE]},
+        "api": {"keys": [{"id": "test", "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "scopes": ["admin"]}]},
+        "deadlines": {"head": "1500ms", "authentication": "1500ms", "idle": "1500ms", "close": "1s"}}))
+    with running(Hub(folder, dev=False, config=config)) as node:
+        node.api_key = "test"
+        yield node
 
 
 def memory(process):

@@ -14,7 +14,7 @@ import pytest
 from hub import TOP, Hub
 
 RUNNER = pathlib.Path(os.environ.get("AUTOBAHN") or TOP.parent / "shared" / "conformance" / "autobahn.sh")
-PYENV = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+PYENV = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / (".py" + "env"))
 
 # Large messages in one piece, in fragments and in many reads; compressed ones by themselves, with each window and takeover asked for.
 FEW = "9.1.3,9.2.3,9.3.3,9.5.3,12.1.1,12.1.3,12.2.5,12.4.7,13.1.3,13.2.3,13.3.3,13.4.3,13.5.3,13.6.3,13.7.3"

@@ -30,16 +30,19 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     alice.wait(ONLINE)
     bob = browser.tab(f"{hub.url}/#name=bob&room=lobby", width=420, dark=True)
     bob.wait(ONLINE)
+    assert alice.value("document.querySelector('#channel').textContent") == "room:lobby"
+    assert "Write something" in alice.value("document.querySelector('#empty').textContent")
     # Each learns of the other, the newcomer from the other's read position.
     for tab in (alice, bob):
         tab.wait(person("alice", "online"))
         tab.wait(person("bob", "online"))
 
     alice.type("#draft", "Hello Bob")
-    bob.wait("document.querySelector('#typing').textContent.includes('alice')")
+    bob.wait("document.querySelector('#typing').textContent === 'alice is typing…'")
     alice.enter()
     for tab in (alice, bob):
         tab.wait(says("Hello Bob"))
+        tab.wait("!document.querySelector('#empty')")
     alice.wait("document.querySelector('.message.mine .seen').textContent === 'seen by bob'")
     bob.type("#draft", "<b>Hello</b> Alice")
     bob.enter()
@@ -54,10 +57,14 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     # The node dies; what is typed meanwhile waits, and is sent once.
     hub.kill()
     alice.wait("document.querySelector('#state').textContent.includes('lost the hub')")
+    alice.wait("/trying again in [0-9]+ s/.test(document.querySelector('#state').textContent)")
     alice.type("#draft", "typed in the tunnel")
     alice.enter()
     alice.wait("document.querySelector('.message.pending')")
     start(Hub, port=hub.port, settings={"presence.grace": "400ms", "presence.sweepInterval": "100ms"})
+    # Alice doesn't wait for the countdown.
+    try_now = "[...document.querySelectorAll('#again:not([hidden])')].filter((button) => button.textContent === 'Try now')"
+    alice.wait(f"{ONLINE} || {try_now}.map((button) => button.click()).length")
     for tab in (alice, bob):
         tab.wait(ONLINE, seconds=40)
     alice.wait(says("typed in the tunnel"))

@@ -1,5 +1,5 @@
 // Times contenders on the envelopes of a file. Usage of each program: NAME ENVELOPES.txt [MILLISECONDS]; prints
-// "contender <tab> envelope <tab> ns".
+// "contender <tab> envelope <tab> ns". In a file whose name ends in .hex the envelopes are hexadecimal digits.
 #define _GNU_SOURCE
 #include "peers.h"
 #include <stdio.h>
@@ -32,12 +32,23 @@ static void report(const struct contender *contender, const char *envelope, cons
     }
 }
 
+// Digits to bytes, in place.
+static size_t unhex(char *text, size_t length) {
+    for (size_t i = 0; i < length / 2; i++) {
+        unsigned byte;
+        sscanf(text + 2 * i, "%2x", &byte);
+        text[i] = (char)byte;
+    }
+    return length / 2;
+}
+
 int run(int argc, char **argv, const struct contender *list, int count) {
     FILE *file = argc > 1 ? fopen(argv[1], "r") : NULL;
     if (!file) {
         fprintf(stderr, "usage: %s ENVELOPES.txt [MILLISECONDS]\n", argv[0]);
         return 2;
     }
+    int is_hex = strlen(argv[1]) > 4 && !strcmp(argv[1] + strlen(argv[1]) - 4, ".hex");
     double window = (argc > 2 ? atof(argv[2]) : 40) * 1e6;
     static char line[65536];
     while (fgets(line, sizeof line, file)) {
@@ -47,6 +58,7 @@ int run(int argc, char **argv, const struct contender *list, int count) {
         size_t length = strcspn(tab + 1, "\n");
         char *text = calloc(1, length + PADDING);
         memcpy(text, tab + 1, length);
+        if (is_hex) length = unhex(text, length);
         for (int i = 0; i < count; i++) report(&list[i], line, text, length, window);
         free(text);
     }

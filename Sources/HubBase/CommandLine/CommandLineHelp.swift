@@ -17,12 +17,12 @@ extension CommandLineParser {
         var sections = [command?.summary ?? summary, usage]
         if command == nil, !commands.isEmpty { sections.append(Self.table("Commands", commands.map { ($0.name, $0.summary) })) }
         if !operands.isEmpty { sections.append(Self.table("Arguments", operands.map { ($0.name, $0.help) })) }
-        let all = (command?.flags ?? []) + flags + [Self.help]
+        let all = (command?.flags ?? []) + flags.filter { command?.unused.contains($0.name) != true } + [Self.help]
         sections.append(Self.table("Flags", all.map { (Self.usage(of: $0), $0.help) }))
         let examples = command?.examples ?? self.examples
         if !examples.isEmpty { sections.append(Self.table("Examples", examples.map { ($0.line, $0.meaning) })) }
         if command == nil, !commands.isEmpty { sections.append("\(program) COMMAND --help says more of one command.") }
-        sections += notes
+        sections += command?.notes ?? notes
         return sections.joined(separator: "\n\n") + "\n"
     }
 

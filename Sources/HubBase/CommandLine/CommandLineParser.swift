@@ -43,13 +43,22 @@ package struct CommandLineParser: Sendable {
         package var flags: [Flag]
         package var operands: [Operand]
         package var examples: [Example]
+        /// Names of the program's flags that mean nothing to this one, and aren't in its help.
+        package var unused: [String]
+        /// At the end of its help; nil: the program's own.
+        package var notes: [String]?
 
-        package init(_ name: String, summary: String, flags: [Flag] = [], operands: [Operand] = [], examples: [Example] = []) {
+        package init(
+            _ name: String, summary: String, flags: [Flag] = [], operands: [Operand] = [], examples: [Example] = [],
+            unused: [String] = [], notes: [String]? = nil
+        ) {
             self.name = name
             self.summary = summary
             self.flags = flags
             self.operands = operands
             self.examples = examples
+            self.unused = unused
+            self.notes = notes
         }
     }
 

@@ -63,12 +63,12 @@ package final class MemoryBroker: Broker {
             return outputs.append(.published(.failure(MemoryBroker.full("bytes of history")), tag))
         }
 
-        let bytesBefore = channel.historyBytes
-        let positioned = channel.append(publication, epoch: chance.mark(), tag: chance.mark(), at: now)
-        historyBytes += channel.historyBytes - bytesBefore
-        if !key.messageId.isEmpty {
-            channel.remember(key, digest: digest, at: now)
-            idCount += 1
+        let epoch = chance.mark()
+        let mark = chance.mark()
+        let positioned = counting(channel) { channel in
+            let positioned = channel.append(publication, epoch: epoch, tag: mark, at: now)
+            if !key.messageId.isEmpty { channel.remember(key, digest: digest, at: now) }
+            return positioned
         }
         outputs.append(.published(.success(PublishResult(position: positioned.position, isDuplicate: false)), tag))
         if channel.isWanted && !faults.dropsFeed() { outputs.append(.publication(positioned, channel)) }
@@ -86,9 +86,7 @@ package final class MemoryBroker: Broker {
         guard readCount < limits.readPositions || channel.hasRead(publication.user) else {
             return outputs.append(.readMoved(.failure(MemoryBroker.full("read positions")), tag))
         }
-        let before = channel.readCount
-        let read = channel.moveRead(of: publication.user, to: offset, at: now)
-        readCount += channel.readCount - before
+        let read = counting(channel) { $0.moveRead(of: publication.user, to: offset, at: now) }
         outputs.append(.readMoved(.success(read.offset), tag))
         if read.hasMoved && channel.isWanted && !faults.dropsFeed() { outputs.append(.ephemeral(publication, channel)) }
     }
@@ -201,12 +199,15 @@ package final class MemoryBroker: Broker {
         counting(channel) { $0.expire(at: now, idsMax: idsMax) }
     }
 
-    private func counting(_ channel: MemoryChannel, _ change: (MemoryChannel) -> Void) {
+    /// Keeps the sums of what all channels hold.
+    private func counting<Result>(_ channel: MemoryChannel, _ change: (MemoryChannel) -> Result) -> Result {
         let before = (channel.historyBytes, channel.idCount, channel.readCount)
-        change(channel)
-        historyBytes += channel.historyBytes - before.0
-        idCount += channel.idCount - before.1
-        readCount += channel.readCount - before.2
+        defer {
+            historyBytes += channel.historyBytes - before.0
+            idCount += channel.idCount - before.1
+            readCount += channel.readCount - before.2
+        }
+        return change(channel)
     }
 
     /// nil when there are as many as may be.

@@ -46,6 +46,8 @@ final class MemoryChannel {
     func append(_ publication: Publication, epoch: Mark, tag: Mark, at now: Instant) -> PositionedPublication {
         if position == .start {
             removeHistory()
+            // Its offsets begin anew: an old read position would hold everybody's for ever.
+            reads = [:]
             position.epoch = epoch
         }
         let previous = position.tag
@@ -107,10 +109,9 @@ final class MemoryChannel {
             readsEnd = .distantFuture
         }
         var left = idsMax
-        while left > 0, let first = idOrder.first, first.ends <= now {
+        while left > 0, let ends = idOrder.first?.ends, ends <= now, let key = idOrder.popFirst()?.key {
             // The same id may have been used again since, under a later number.
-            if ids[first.key] == idNumberOfFirst { ids[first.key] = nil }
-            _ = idOrder.popFirst()
+            if ids[key] == idNumberOfFirst { ids[key] = nil }
             idNumberOfFirst += 1
             left -= 1
         }

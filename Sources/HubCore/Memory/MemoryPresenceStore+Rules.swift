@@ -106,8 +106,9 @@ extension MemoryPresenceStore {
         } else {
             return false
         }
+        // Whatever it led to: what is over must not come due again.
+        user.grace = nil
         guard !user.connections.isEmpty else {
-            user.grace = nil
             user.ends = now + timers.tombstoneTTL
             guard user.status != .offline else { return false }
             become(.offline, user, floor: 0, seen: seen, at: now)

@@ -62,9 +62,10 @@ extension Backplane: BrokerDelegate {
             state.enter(.ready)
         case .down(let reason):
             log.warning("node.degraded", ["reason": reason])
-            state.enter(.degraded(reason))
         }
+        let told = HealthMachine.publicly(change, isLink: health.isLinkDown)
+        if case .down(let reason) = told { state.enter(.degraded(reason)) }
         numbers.linkUp = change == .up
-        postToAll(.health(change))
+        postToAll(.health(told))
     }
 }

@@ -39,6 +39,18 @@ package struct HealthMachine {
 
     package mutating func probeFailed(_ reason: String) { failure = reason }
 
+    /// What the world is told: a link's own words name addresses, which are the operator's business (the log has them).
+    package static func publicly(_ health: BackendHealth, isLink: Bool) -> BackendHealth {
+        if case .down = health, isLink { return .down("the link to Redis is down") }
+        return health
+    }
+
+    /// Whether it's the link's own word that it's down.
+    package var isLinkDown: Bool {
+        if case .down? = broker { return true }
+        return false
+    }
+
     private func current(at now: Instant) -> BackendHealth? {
         guard let broker else { return nil }
         if case .down = broker { return broker }

@@ -185,21 +185,20 @@ package struct ConfigurationLoader {
     }
 
     private static func listenProblems(_ configuration: Configuration) -> [String] {
-        if configuration.listen.isEmpty && configuration.tls.listen.isEmpty {
-            return ["listen is empty: at least one HOST:PORT is needed"]
-        }
+        let (plain, secure) = (configuration.listen, configuration.tls.listen)
+        if plain.isEmpty && secure.isEmpty { return ["listen is empty: at least one HOST:PORT is needed"] }
         var problems: [String] = []
         var seen: Set<String> = []
-        let addresses = configuration.listen.map { ("listen", $0) } + configuration.tls.listen.map { ("tls.listen", $0) }
-        for (setting, address) in addresses where !address.hasSuffix(":0") && !seen.insert(address).inserted {
-            problems.append(
-                "\(setting) names \(shownText(address)) \(configuration.listen.contains(address) && setting != "listen" ? "as listen does" : "twice")"
-            )
-        }
-        for (setting, address) in addresses where configuration.isDevelopment && !ListenAddress.isLoopback(address) {
-            problems.append(
-                "\(setting) is \(shownText(address)), but development mode (--dev) takes anybody's word for who they are and so listens on loopback only: use 127.0.0.1, or drop --dev"
-            )
+        for (setting, address) in plain.map({ ("listen", $0) }) + secure.map({ ("tls.listen", $0) }) {
+            if !address.hasSuffix(":0"), !seen.insert(address).inserted {
+                let isBoth = setting == "tls.listen" && plain.contains(address)
+                problems.append("\(setting) names \(shownText(address))\(isBoth ? ", as listen does" : " twice")")
+            }
+            if configuration.isDevelopment, !ListenAddress.isLoopback(address) {
+                problems.append(
+                    "\(setting) is \(shownText(address)), but development mode (--dev) takes anybody's word for who they are and so listens on loopback only: use 127.0.0.1, or drop --dev"
+                )
+            }
         }
         return problems
     }
@@ -208,8 +207,10 @@ package struct ConfigurationLoader {
     private static func withPlaces(_ sentence: String, _ origins: [String: ConfigurationPlace]) -> String {
         let named = origins.keys.sorted().filter { path in
             sentence.ranges(of: path).contains { range in
-                // "listen" isn't named by "listens".
-                range.upperBound == sentence.endIndex || !sentence[range.upperBound].isLetter
+                // "listen" is named neither by "listens" nor by "tls.listen".
+                let isWhole = range.upperBound == sentence.endIndex || !sentence[range.upperBound].isLetter
+                guard isWhole, range.lowerBound > sentence.startIndex else { return isWhole }
+                return sentence[sentence.index(before: range.lowerBound)] != "."
             }
         }
         guard !named.isEmpty, !sentence.contains("\n") else { return sentence }

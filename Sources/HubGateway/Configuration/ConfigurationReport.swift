@@ -1,6 +1,6 @@
 import HubCore
 
-/// What `--check` prints: every value that differs from its default, with the place it comes from.
+/// What `--check` prints: every value that differs from its default, with the place it comes from; and where it would listen, always.
 enum ConfigurationReport {
     static func text(_ loaded: LoadedConfiguration) -> String {
         let configuration = loaded.configuration
@@ -13,14 +13,16 @@ enum ConfigurationReport {
                 let value = setting.read(name, configuration)
                 let place = loaded.origins[path]
                 // A namespace of its own is shown where it was set; what it has from every namespace stands there.
-                guard place != nil || (!setting.isOfNamespace && !value.isSame(as: setting.read(name, defaults))) else { continue }
+                guard place != nil || path == "listen" || (!setting.isOfNamespace && !value.isSame(as: setting.read(name, defaults))) else {
+                    continue
+                }
                 if case .absent = value { continue }
                 rows.append((path, value.shown, place?.description ?? derivedPlace(path, loaded)))
             }
         }
-        guard !rows.isEmpty else { return "Everything is at its default.\n" }
+        let isDefault = rows.count == 1 && loaded.origins["listen"] == nil
         let width = rows.map(\.path.count).max() ?? 0
-        return "Set, and where:\n"
+        return (isDefault ? "Everything is at its default, among it:\n" : "Set, and where:\n")
             + rows.map { "  \($0.path)\(String(repeating: " ", count: width - $0.path.count))  \($0.value)  (\($0.place))\n" }.joined()
     }
 
@@ -30,6 +32,7 @@ enum ConfigurationReport {
         case "redis.password":
             let origin = loaded.origins["redis.passwordFile"] ?? loaded.origins["redis.url"]
             return origin?.description ?? "unknown"
+        case "listen": return "default"
         default: return "--dev"
         }
     }

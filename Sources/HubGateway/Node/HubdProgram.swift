@@ -77,12 +77,15 @@ package enum HubdProgram {
             let loaded = try reload()
             for warning in loaded.warnings { log.warning("configuration.warning", ["message": warning]) }
             let difference = ConfigurationDiff(from: running, to: loaded.configuration)
+            let isSame = difference.live.isEmpty && difference.needsRestart.isEmpty
             log.info(
                 "configuration.reloaded",
-                [
-                    "changed": difference.live.map(\.description).joined(separator: "; "),
-                    "needsRestart": difference.needsRestart.map(\.description).joined(separator: "; "),
-                ])
+                isSame
+                    ? ["message": "nothing changed"]
+                    : [
+                        "changed": difference.live.map(\.description).joined(separator: "; "),
+                        "needsRestart": difference.needsRestart.map(\.description).joined(separator: "; "),
+                    ])
             log.level = difference.merged.logLevel
             node.reconfigure(difference.merged)
             return difference.merged

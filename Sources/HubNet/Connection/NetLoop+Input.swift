@@ -52,8 +52,7 @@ extension NetLoop {
                 room = partial.pointee.capacity - partial.pointee.count
                 target = HeldBytes.bytes(partial) + partial.pointee.count
             } else {
-                // Compressed bytes are many more than they seem: fewer at once.
-                room = connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
+                room = Self.inputRoom(connection)
                 target = state.pointee.scratch
             }
             switch System.receive(connection.pointee.descriptor, target, room) {
@@ -77,6 +76,12 @@ extension NetLoop {
                 return
             }
         }
+    }
+
+    /// How much is read at once. Compressed bytes are many more than they seem: fewer of those, since what has to wait for its turn is stored.
+    @inline(__always)
+    static func inputRoom(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
     }
 
     /// Works off what came while nothing was stored, and stores what is left of it.

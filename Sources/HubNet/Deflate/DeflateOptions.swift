@@ -5,7 +5,7 @@ package struct DeflateOptions: Sendable {
     /// Base-2 logarithm of the largest window that is used either way: 9 … 15.
     package var windowBits = 15
     /// Shorter messages go out as they are: it isn't worth the time.
-    package var minimumBytes = 128
+    package var minimumBytes = 256
     /// What connections may own of zlib's memory, in the whole node; shared by its loops.
     package var contexts = ContextBudget(limit: 0)
 

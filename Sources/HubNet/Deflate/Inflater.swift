@@ -3,8 +3,8 @@ import HubBase
 
 /// Decompresses messages (RFC 7692 §7.2.2), bounded while it runs. One for each loop serves all connections without takeover: it's lent for
 /// a message and forgets it afterwards. With takeover a connection owns one.
-struct Inflater: ~Copyable {
-    enum Outcome {
+package struct Inflater: ~Copyable {
+    package enum Outcome {
         /// The message was appended.
         case message
         case tooBig
@@ -18,7 +18,7 @@ struct Inflater: ~Copyable {
     private static let stepMin = 4 * 1024
 
     /// nil when there's no memory for it: about 2^windowBits + 8 KB, the window as soon as it's needed.
-    init?(windowBits: UInt8) {
+    package init?(windowBits: UInt8) {
         stream = ZStream.make()
         // zlib compresses with 2^9 where 2^8 was asked for.
         let bits = -Int32(max(windowBits, 9))
@@ -37,7 +37,7 @@ struct Inflater: ~Copyable {
 
     /// Appends to the empty `out` what `payload` inflates to, as long as that's at most `limit` bytes: one more, and it stops.
     /// Cost: 1 to 3 ns a byte that comes out.
-    func inflate(_ payload: UnsafeRawBufferPointer, limit: Int, into out: inout ByteBuffer) -> Outcome {
+    package func inflate(_ payload: UnsafeRawBufferPointer, limit: Int, into out: inout ByteBuffer) -> Outcome {
         // A message of nothing should be one empty block (RFC 7692 §7.2.3.6), but what else could it mean?
         if payload.isEmpty { return .message }
         switch run(payload, limit, &out) {
@@ -51,7 +51,7 @@ struct Inflater: ~Copyable {
     }
 
     /// Forgets what went before.
-    func reset() { inflateReset(stream) }
+    package func reset() { inflateReset(stream) }
 
     /// The next bit, which is a byte's first, begins a block (zlib.h, inflate: bits 0-5 of data_type count the unused bits, bit 7 says that
     /// a block has ended).

@@ -29,6 +29,12 @@ extension NetLoop {
 
     // MARK: Out
 
+    /// Of a plain, unmasked frame.
+    private static func payloadBytes(_ range: ArenaRange) -> Int {
+        let count = Int(range.end - range.start)
+        return count - (count < 128 ? 2 : count < 65540 ? 4 : 10)
+    }
+
     /// A message to one connection alone has nobody to share the work with: it must be worth more.
     private static let onlyFactor = 4
 
@@ -38,7 +44,7 @@ extension NetLoop {
     func range(of frame: OutFrame, for index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> ArenaRange {
         let form = connection.pointee.form
         let plain = ArenaRange(start: frame.start, end: frame.start + frame.count)
-        if form.isPlain || Int(frame.count) < options.limits.deflate.minimumBytes { return plain }
+        if form.isPlain || Self.payloadBytes(plain) < options.limits.deflate.minimumBytes { return plain }
         if form.ownsDeflater { return deflate(plain, for: index, form) }
         if let twin = state.pointee.compression.twins.find(frame.number, windowBits: form.windowBits) { return twin }
         let twin = deflate(plain, for: index, form)
@@ -53,7 +59,7 @@ extension NetLoop {
     func range(ofOnly plain: ArenaRange, for index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> ArenaRange {
         let form = connection.pointee.form
         let minimum = options.limits.deflate.minimumBytes * (form.ownsDeflater ? 1 : Self.onlyFactor)
-        guard Int(plain.end - plain.start) >= minimum else { return plain }
+        guard Self.payloadBytes(plain) >= minimum else { return plain }
         let range = deflate(plain, for: index, form)
         if range != plain && Int(plain.end) == state.pointee.arena.count {
             state.pointee.arena.removeLast(Int(plain.end - plain.start))

@@ -27,7 +27,8 @@ extension NetLoop {
         let generation = connection.pointee.generation
         for _ in 0..<Self.readsMax {
             guard connection.pointee.flags.isDisjoint(with: [.isPaused, .inputEnded]) else { return }
-            switch System.receive(connection.pointee.descriptor, state.pointee.scratch, LoopState.scratchBytes) {
+            let room = Self.inputRoom(connection)
+            switch System.receive(connection.pointee.descriptor, state.pointee.scratch, room) {
             case .bytes(0):
                 // Without a close_notify it may be an attacker's doing; requests and WebSockets both have an end of their own to tell by.
                 inputEnded(index, connection)
@@ -36,7 +37,7 @@ extension NetLoop {
                 connection.pointee.lastInbound = state.pointee.now.nanoseconds
                 connection.pointee.flags.remove(.awaitsPong)
                 takeCiphertext(index, connection, UnsafeRawBufferPointer(start: state.pointee.scratch, count: count))
-                guard connection.pointee.generation == generation, connection.pointee.phase != .dead, count == LoopState.scratchBytes,
+                guard connection.pointee.generation == generation, connection.pointee.phase != .dead, count == room,
                     connection.pointee.flags.contains(.isSecure)
                 else { return }
             case .wouldBlock: return

@@ -84,9 +84,9 @@ extension RawClient {
 
 extension LoopFixture {
     /// A client that offers compression, and its id.
-    func joinDeflating(_ offer: String = "permessage-deflate") throws -> (RawClient, ConnectionID) {
+    func joinDeflating(_ offer: String = "permessage-deflate", receiveBuffer: Int32? = nil) throws -> (RawClient, ConnectionID) {
         let before = opens.all.count
-        let client = RawClient(port: port)
+        let client = RawClient(port: port, receiveBuffer: receiveBuffer)
         _ = try client.upgrade(offering: offer)
         return (client, opens.wait(for: before + 1)[before])
     }

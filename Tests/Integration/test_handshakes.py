@@ -1,24 +1,13 @@
-"""Opening handshakes in all their forms, and the first frames: hostile ones too. B…: the field reports that these rules come from."""
+"""The WebSocket's door and its frames, with raw sockets. B…: the field reports that these rules come from."""
 
 import json
+import os
+import resource
 
 import pytest
 
-from guarded import guarded_hub
-from hub import Hub, running, status
-from raw import Raw, frame, memory, opening, text
-
-
-@pytest.fixture(scope="module")
-def hub(folder):
-    with running(Hub(folder)) as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
-def guarded(folder):
-    with running(guarded_hub(folder)) as node:
-        yield node
+from hub import status
+from raw import frame, guarded, hub, memory, opening, Raw, text
 
 
 def handshake(*lines, start="GET /v1/ws?user=raw HTTP/1.1"):
