@@ -63,4 +63,26 @@ struct HealthMachineTests {
         #expect(HealthMachine.publicly(.down("no probe has come back"), isLink: false) == .down("no probe has come back"))
         #expect(HealthMachine.publicly(.up, isLink: false) == .up)
     }
+
+    @Test("a node that stood still doesn't take that for a path that swallows probes")
+    func pause() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        machine.look(at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        #expect(machine.takeChange(at: start) == .up)
+        machine.look(at: start + .seconds(60))
+        #expect(machine.takeChange(at: start + .seconds(60)) == nil)
+        // From there on time counts again.
+        var now = start + .seconds(60)
+        for _ in 0..<100 {
+            now = now + .milliseconds(50)
+            machine.look(at: now)
+        }
+        guard case .down = machine.takeChange(at: now) else {
+            Issue.record("still up")
+            return
+        }
+    }
 }

@@ -50,6 +50,7 @@ extension Backplane: BrokerDelegate {
 
     /// Sends a probe when one is due, and notices those that don't come back.
     func watchHealth() {
+        health.look(at: now)
         if health.probeIsDue(at: now) { broker.probe(tag: Backplane.probeTag, at: now) }
         announceHealth()
     }

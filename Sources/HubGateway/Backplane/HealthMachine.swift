@@ -15,6 +15,7 @@ package struct HealthMachine {
     private var sentAt: Instant?
     private var returnedAt: Instant?
     private var failure: String?
+    private var lookedAt: Instant?
     private var told: BackendHealth?
 
     package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
@@ -22,6 +23,17 @@ package struct HealthMachine {
         failure = nil
         returnedAt = nil
         sentAt = nil
+    }
+
+    /// The node looks at its health many times a second; when it didn't, it was the one that stood still (a stopped process, a machine that
+    /// slept), which says nothing about the path: that time doesn't count.
+    package mutating func look(at now: Instant) {
+        if let lookedAt, now.since(lookedAt) > .milliseconds(500) {
+            let pause = now.since(lookedAt)
+            returnedAt = returnedAt.map { $0 + pause }
+            sentAt = sentAt.map { $0 + pause }
+        }
+        lookedAt = now
     }
 
     /// True when a probe should leave now; it counts as sent.
