@@ -121,7 +121,8 @@ def test_a_node_that_was_stopped_reads_before_it_judges(brisk):
         for client in (talker, listener):
             assert [client.expect(type="chat")["payload"] for _ in range(5)] == list(range(5))
         raw.send(text(type="ping", id=7))
-        assert next(raw.messages()) == {"type": "pong", "id": 7}
+        # A node that stood still for so long may call itself degraded for a moment.
+        assert next(message for message in raw.messages() if message["type"] != "system") == {"type": "pong", "id": 7}
         raw.socket.close()
 
 
