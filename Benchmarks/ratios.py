@@ -8,6 +8,12 @@ runs = collections.defaultdict(list)
 for line in open(sys.argv[1]):
     run = json.loads(line)
     runs[run["label"]].append(run)
+# A figure for each connection or delivery means nothing when connections were turned away or messages are missing.
+invalid = [run for group in runs.values() for run in group
+           if run.get("failed") or run.get("closed") or run.get("lost") or (run.get("mode") == "idle" and run["acks"] < run["conns"])]
+for run in invalid:
+    print("NOT VALID: %s: %s" % (run["label"], {k: run[k] for k in ("failed", "closed", "acks", "conns", "lost") if k in run}))
+
 print("%-22s %5s %12s %10s %8s %8s %7s" % ("work", "runs", "us/delivery", "floor us", "x floor", "p99 ms", "lost"))
 for label, group in runs.items():
     if "srv_us_per_deliv" not in group[0]:
@@ -19,3 +25,4 @@ for label, group in runs.items():
     print("%-22s %5d %12.3f %10.2f %8.3f %8.2f %7d" % (
         label, len(group), statistics.median(cost), statistics.median(floor), ratio,
         statistics.median(r.get("p99_us", 0) / 1000 for r in group), sum(r.get("lost", 0) for r in group)))
+sys.exit(1 if invalid else 0)
