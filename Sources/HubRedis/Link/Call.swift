@@ -184,6 +184,10 @@ final class StatesCall {
         whole.changes += changes
         whole.isWarming = whole.isWarming || isWarming
         whole.failure = whole.failure ?? failure
-        return whole.parts == 0 ? whole : nil
+        guard whole.parts == 0 else { return nil }
+        // Answers stand in the order of the users that were asked for.
+        let found = Dictionary(whole.changes.map { ($0.user, $0) }) { first, _ in first }
+        whole.changes = whole.users.compactMap { found[$0] }
+        return whole
     }
 }
