@@ -1,11 +1,8 @@
 """Redis as people run it: with users and TLS, behind sentinels, as a cluster. Every server is a process of the test's own."""
 
 import socket
-import ssl
 import subprocess
-import time
 
-import hub
 from hub import Process, eventually, free_port
 
 
@@ -77,7 +74,11 @@ def receive(answers):
 
 
 class Sentinel(Process):
-    def __init__(self, folder, master, quorum, lines=(), name="main"):
+    user = tls = None
+    call = Redis.call
+
+    def __init__(self, folder, master, quorum, lines=(), name="main", password=None):
+        self.password = password
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self.master = name
@@ -94,9 +95,6 @@ class Sentinel(Process):
         except OSError:
             return False
 
-    user = password = tls = None
-    call = Redis.call
-
     def says(self):
         """The port of the master, by its word."""
         return int(self.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master)[1])
@@ -105,13 +103,13 @@ class Sentinel(Process):
 class Watched:
     """A master, a replica and three sentinels that know of each other and of the replica."""
 
-    def __init__(self, start, *extra, lines=(), **introduction):
+    def __init__(self, start, *extra, lines=(), sentinel_password=None, **introduction):
         self.master = start(Redis, *extra, **introduction)
         auth = []
         if introduction.get("password"):
             auth += ["--masterauth", introduction["password"]] + (["--masteruser", introduction["user"]] if introduction.get("user") else [])
         self.replica = start(Redis, "--replicaof", f"127.0.0.1 {self.master.port}", *auth, *extra, **introduction)
-        self.sentinels = [start(Sentinel, self.master, 2, lines) for _ in range(3)]
+        self.sentinels = [start(Sentinel, self.master, 2, lines, password=sentinel_password) for _ in range(3)]
         self.settings = {"redis.sentinel.urls": ",".join(sentinel.url for sentinel in self.sentinels), "redis.sentinel.master": "main"}
 
         def ready():

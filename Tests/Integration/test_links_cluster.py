@@ -1,13 +1,11 @@
 """Redis Cluster behind the nodes: real masters, slots that move while people talk, a master that dies (redis-design §5, §7)."""
 
 import signal
-import threading
-import time
 
 import pytest
 
 from client import Client
-from hub import FAST, Hub, eventually, hubctl, running, status
+from hub import FAST, Hub, eventually, hubctl, status
 from redises import Cluster, slot_of
 from traffic import Listener, Talker
 
