@@ -3,8 +3,9 @@ import Synchronization
 
 /// How many WebSockets the node opens in a second, and when the others shall come back: one schedule for all loops.
 ///
-/// A virtual schedule (GCRA): one word says when the allowance is full again. It's asked once for each opening handshake; the sockets themselves are
-/// accepted as they come, which costs little, so that probes and the API never wait behind a herd.
+/// A virtual schedule (GCRA): one word says when the allowance is full again. It's asked once for each client, before what is expensive: the TLS
+/// handshake where there's one, else the opening handshake. The sockets themselves are accepted as they come, which costs little, so that probes and
+/// the API on plain listeners never wait behind a herd.
 package final class AdmissionRate: Sendable {
     /// `Instant.nanoseconds` when the whole burst is there again.
     private let fullAt = Atomic<UInt64>(0)
