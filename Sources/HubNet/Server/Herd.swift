@@ -66,6 +66,8 @@ extension NetLoop {
             if let connection = state.pointee.table.find(id), connection.pointee.phase == .securing {
                 guard admit(id.index, connection) else { break }
                 state.pointee.herd.removeFirst()
+                // The wait was our doing: the handshake has its whole time now, or it would be begun for nothing.
+                state.pointee.deadlines.arm(id.index, at: arrivalDeadline(connection, options.limits.tlsDeadline))
                 if connection.pointee.phase == .securing { resumeLater(id.index, connection) }
             } else {
                 state.pointee.herd.removeFirst()
