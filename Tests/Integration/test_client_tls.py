@@ -1,5 +1,6 @@
 """hubctl and hub-swarm over https and wss: whom they believe, and what they say when they don't."""
 
+import contextlib
 import json
 import select
 import socket
@@ -102,25 +103,53 @@ def expired(folder):
     return Expired(folder, "expired", "localhost")
 
 
-@BOTH
-def test_an_expired_certificate_is_refused(expired, command):
+@contextlib.contextmanager
+def serving(certificate, version=None):
+    """A server that shakes hands and ends; its port, and the TLS versions of those who came in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(expired.cert, expired.key)
+    context.load_cert_chain(certificate.cert, certificate.key)
+    context.set_alpn_protocols(["http/1.1"])
+    if version:
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = version
+    came = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
             try:
                 while True:
                     link, _ = listener.accept()
                     try:
-                        context.wrap_socket(link, server_side=True).close()
+                        with context.wrap_socket(link, server_side=True) as secure:
+                            came.append((secure.version(), secure.selected_alpn_protocol()))
                     except OSError:
                         link.close()
             except OSError:
                 return
 
         threading.Thread(target=serve, daemon=True).start()
-        told = hubctl(f"https://localhost:{listener.getsockname()[1]}", "--ca", expired.cert, *command)
+        yield listener.getsockname()[1], came
+
+
+@BOTH
+def test_an_expired_certificate_is_refused(expired, command):
+    with serving(expired) as (port, came):
+        told = hubctl(f"https://localhost:{port}", "--ca", expired.cert, *command)
     assert told.returncode == 3 and "expired" in told.stderr and "clock" in told.stderr, told.stderr
+
+
+@BOTH
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2])
+def test_tls_1_2_is_the_oldest_that_is_spoken(good, command, version):
+    with serving(good, version) as (port, came):
+        told = hubctl(f"https://localhost:{port}", "--ca", good.cert, *command)
+        # It's no hub in any case.
+        assert told.returncode == 3, told.stderr
+        if version == ssl.TLSVersion.TLSv1_2:
+            # libcurl offers HTTP/2 as well.
+            eventually(lambda: ("TLSv1.2", "http/1.1") in came)
+        else:
+            assert came == [] and "TLS: " in told.stderr, told.stderr
 
 
 @BOTH
