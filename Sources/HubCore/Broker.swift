@@ -20,7 +20,7 @@ package protocol Broker: AnyObject {
     func publish(_ publication: Publication, to channel: Name, attempt: PublishAttempt?, tag: RequestTag, at now: Instant)
 
     /// Reads a page of a channel's history; the channel needn't be subscribed. Several calls of one turn cost one round trip. Answer:
-    /// `historyRead`, in order with what `received` tells: a page never holds less than what the delegate was told before it.
+    /// `historyRead`. The page is of the time of its reading: by then `received` may have told more, or less.
     func readHistory(of channel: Name, _ query: HistoryQuery, tag: RequestTag, at now: Instant)
 
     /// Reads how far users have read a channel: `user`'s own mark first, then others, `limit` in all. Answer: `readMarks`.
