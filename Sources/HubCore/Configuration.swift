@@ -13,12 +13,31 @@ package struct Configuration: Sendable {
     package var pin: Int?
     package var isDevelopment = false
 
+    /// One of `url`, `sentinel.urls` and `cluster`; none: the embedded broker.
     package struct Redis: Sendable {
-        /// nil: the embedded broker.
+        package struct Sentinel: Sendable {
+            package var urls: [String] = []
+            /// What the sentinels call the Redis.
+            package var master: String?
+            package var user: String?
+            package var password: Secret?
+            package init() {}
+        }
+
         package var url: String?
+        package var sentinel = Sentinel()
+        /// Some nodes of the cluster.
+        package var cluster: [String] = []
         package var prefix = "hub"
+        /// Of Redis's ACL; nil: "default".
+        package var user: String?
         package var password: Secret?
+        /// Beats the URL's.
+        package var database: Int?
         package init() {}
+
+        /// Whether the node meets others on a Redis.
+        package var isUsed: Bool { url != nil || !sentinel.urls.isEmpty || !cluster.isEmpty }
     }
     package var redis = Redis()
 

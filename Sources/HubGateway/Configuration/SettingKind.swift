@@ -13,6 +13,8 @@ enum SettingKind: Sendable {
     /// As `text`; errors don't show what was given, since a password may be in it.
     case privateText(@Sendable (String) -> String?)
     case list(@Sendable (String) -> String?)
+    /// As `list`, with errors as `privateText`'s.
+    case privateList(@Sendable (String) -> String?)
     case secret
     /// The name of a file that holds the secret.
     case secretFile
@@ -55,6 +57,15 @@ enum SettingKind: Sendable {
                 }
             }
             return .list(texts)
+        case .privateList(let check):
+            guard case .list(let elements) = value, !elements.isEmpty else { throw Problem(message: "must be a list of texts") }
+            var texts: [String] = []
+            for (index, element) in elements.enumerated() {
+                guard case .text(let text) = element else { throw Problem(place: "[\(index)]", message: "must be a text between quotes") }
+                if let wrong = check(text) { throw Problem(place: "[\(index)]", message: "must be \(wrong)") }
+                texts.append(text)
+            }
+            return .list(texts)
         case .secret:
             guard case .text(let text) = value else { throw Problem(message: "must be a text") }
             guard !text.isEmpty else { throw Problem(message: "is empty") }
@@ -74,7 +85,7 @@ enum SettingKind: Sendable {
         case .boolean: return text == "true" ? .boolean(true) : text == "false" ? .boolean(false) : .text(text)
         case .integer: return Int(text).map { .integer($0) } ?? .text(text)
         case .size, .duration, .choice, .text, .privateText, .secret, .secretFile: return .text(text)
-        case .list:
+        case .list, .privateList:
             guard text.hasPrefix("[") else {
                 return .list(text.split(separator: ",", omittingEmptySubsequences: false).map { .text(String($0)) })
             }
