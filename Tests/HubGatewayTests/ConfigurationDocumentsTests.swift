@@ -39,7 +39,7 @@ struct ConfigurationDocumentsTests {
         #expect(named == all)
         for name in ["passwordFile", "password", "ticketSecretFile"] { #expect(text.contains(name)) }
         // What has no default shows an example.
-        let examples: Set = ["node", "pin", "redis.url", "auth.keys", "api.keys"]
+        let examples: Set = ["node", "pin", "redis.url", "embedded.snapshot", "auth.keys", "api.keys"]
         let differing = ConfigurationDiff(from: Configuration(), to: loaded.configuration)
         let changed = (differing.live + differing.needsRestart).map(\.path).filter {
             !examples.contains($0) && !$0.hasPrefix("namespaces.chat.")

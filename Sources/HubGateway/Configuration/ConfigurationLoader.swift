@@ -164,7 +164,9 @@ package struct ConfigurationLoader {
         }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         if isDevelopment, origins["diagnostics.echo"] == nil { configuration.diagnostics.echo = true }
-        problems = (configuration.problems() + Self.listenProblems(configuration) + Self.redisProblems(configuration)).map { Self.withPlaces($0, origins) }
+        problems = (configuration.problems() + Self.listenProblems(configuration) + Self.redisProblems(configuration)).map {
+            Self.withPlaces($0, origins)
+        }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }

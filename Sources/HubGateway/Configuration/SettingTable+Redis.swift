@@ -11,7 +11,9 @@ extension SettingTable {
         ) {
             $1.redis.url.map { .text($0) } ?? .absent
         } write: { value, _, configuration in
-            guard case .text(let text) = value, var url = try? RedisURL(text) else { preconditionFailure("the kind of redis.url gave \(value)") }
+            guard case .text(let text) = value, var url = try? RedisURL(text) else {
+                preconditionFailure("the kind of redis.url gave \(value)")
+            }
             // User and password go where no report or log finds them.
             if let password = url.password { configuration.redis.password = password }
             if let user = url.user { configuration.redis.user = String(decoding: user, as: UTF8.self) }
@@ -24,7 +26,8 @@ extension SettingTable {
         .optionalText("redis.sentinel.master", \.redis.sentinel.master, "The name that the sentinels know the Redis by.") {
             plain($0, bytes: 1...128)
         },
-        .optionalText("redis.sentinel.user", \.redis.sentinel.user, "User name at the sentinels, where it isn't \"default\".", check: userProblem),
+        .optionalText(
+            "redis.sentinel.user", \.redis.sentinel.user, "User name at the sentinels, where it isn't \"default\".", check: userProblem),
         password("redis.sentinel.password", .secret, \.redis.sentinel.password, "Password of the sentinels, where they have one."),
         password("redis.sentinel.passwordFile", .secretFile, \.redis.sentinel.password, "File that holds the password of the sentinels."),
         addresses(

@@ -30,7 +30,8 @@ package struct RedisPlan {
 
     package init(_ redis: Configuration.Redis) throws(Problem) {
         let given = [
-            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty), ("redis.cluster", !redis.cluster.isEmpty),
+            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty),
+            ("redis.cluster", !redis.cluster.isEmpty),
         ].filter(\.1).map(\.0)
         guard given.count <= 1 else { throw Problem(description: "\(given[0]) and \(given[1]) are both given: a hub has one Redis") }
         guard redis.sentinel.urls.isEmpty == (redis.sentinel.master == nil) else {
@@ -82,7 +83,9 @@ package struct RedisPlan {
     package static func listProblem(_ text: String) -> String? {
         do throws(RedisURL.Problem) {
             let url = try RedisURL(text)
-            if url.user != nil || url.password != nil { return "\"redis://HOST:PORT\" without user and password, which have settings of their own" }
+            if url.user != nil || url.password != nil {
+                return "\"redis://HOST:PORT\" without user and password, which have settings of their own"
+            }
             if url.database != nil { return "\"redis://HOST:PORT\" without a database, which has a setting of its own" }
             return nil
         } catch { return error.description }
