@@ -219,6 +219,8 @@ package final class RedisBackend {
 
     func linkDown(_ link: RedisLink) {
         topologyIsOld()
+        // Why the link is lost says more than that a probe is.
+        tellHealth(at: loop.now)
         if let master = masters.all.first(where: { $0.link === link }) { tellProbes(probes.fail(of: master.number)) }
     }
 

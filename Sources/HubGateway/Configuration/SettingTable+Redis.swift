@@ -40,7 +40,33 @@ extension SettingTable {
         password("redis.password", .secret, \.redis.password, "Password of the Redis. Better from a file or the environment."),
         password("redis.passwordFile", .secretFile, \.redis.password, "File that holds the password of the Redis."),
         .optionalInteger("redis.database", \.redis.database, 0...65_535, "Number of the database; by default the URL's, or 0."),
+        file(
+            "redis.tls.ca", \.redis.tls.authorities,
+            "PEM file of the authorities that may vouch for rediss:// servers; by default the system's."),
+        file("redis.tls.cert", \.redis.tls.certificate, "PEM file of the certificate to show rediss:// servers that ask for one."),
+        Setting("redis.tls.key", .secretFile, isLive: false, "PEM file of that certificate's key, without a password.") {
+            $1.redis.tls.key.map { .secret($0) } ?? .absent
+        } write: { value, _, configuration in
+            guard case .secret(let secret) = value else { preconditionFailure("a secret's kind gave \(value)") }
+            configuration.redis.tls.key = secret
+        },
+        .optionalText(
+            "redis.tls.name", \.redis.tls.name,
+            "The name that rediss:// servers' certificates stand for, where it isn't that of their address."
+        ) { plain($0, bytes: 1...253) },
+        .boolean(
+            "redis.tls.insecure", \.redis.tls.isInsecure,
+            "Takes any certificate of rediss:// servers: whoever sits on the line can read all."),
     ]
+
+    private static func file(_ path: String, _ field: any Setting.Field<Configuration.Redis.File?>, _ help: String) -> Setting {
+        Setting(path, .file, isLive: false, help) { _, configuration in
+            configuration[keyPath: field].map { .file($0) } ?? .absent
+        } write: { value, _, configuration in
+            guard case .file(let file) = value else { preconditionFailure("a file's kind gave \(value)") }
+            configuration[keyPath: field] = file
+        }
+    }
 
     private static func urlProblem(_ text: String) -> String? {
         do throws(RedisURL.Problem) {

@@ -182,7 +182,7 @@ final class CommandLinks {
 
     /// What a redirection says about who has what.
     func learn(_ redirect: Redirect) {
-        if case .moved(let slot, let place?) = redirect { masters.move(keys.lanes(ofSlot: slot), to: place) }
+        if case .moved(let slot, let place?) = redirect { masters.redirect(keys.lanes(ofSlot: slot), to: place) }
         backend.topologyIsOld()
     }
 
