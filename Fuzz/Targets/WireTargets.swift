@@ -96,11 +96,11 @@ func fuzzPublication(_ bytes: UnsafeRawBufferPointer) throws {
 
 /// Redis's replies, whole and byte by byte.
 func fuzzReply(_ bytes: UnsafeRawBufferPointer) throws {
-    let whole = replies(bytes, step: max(bytes.count, 1))
-    try require(whole == replies(bytes, step: 1), "what Redis says depends on how its bytes were cut")
+    let whole = try replies(bytes, step: max(bytes.count, 1))
+    try require(whole == (try replies(bytes, step: 1)), "what Redis says depends on how its bytes were cut")
 }
 
-private func replies(_ bytes: UnsafeRawBufferPointer, step: Int) -> Int {
+private func replies(_ bytes: UnsafeRawBufferPointer, step: Int) throws -> Int {
     let reader = ReplyReader()
     var found = 0
     var given = 0
@@ -112,7 +112,7 @@ private func replies(_ bytes: UnsafeRawBufferPointer, step: Int) -> Int {
             switch reader.next() {
             case .reply:
                 found += 1
-                readTopology(reader.reply)
+                try readTopology(reader.reply)
             case .incomplete: break loop
             case .failed: return -1 - found
             }
@@ -124,11 +124,11 @@ private func replies(_ bytes: UnsafeRawBufferPointer, step: Int) -> Int {
 private let lanes = KeySpace(prefix: "hub")?.slots ?? []
 
 /// What cluster nodes and sentinels say about others is read as it comes.
-private func readTopology(_ reply: borrowing Reply) {
+private func readTopology(_ reply: borrowing Reply) throws {
     let asked = RedisURL.Place.host("h", port: 1)
-    if let slots = ClusterSlots(reply, slots: lanes, asked: asked) { require(slots.owners.count == Lane.count, "a lane is missing") }
+    if let slots = ClusterSlots(reply, slots: lanes, asked: asked) { try require(slots.owners.count == Lane.count, "a lane is missing") }
     _ = SentinelView.Word(reply, asked: asked)
     guard let text = reply.string(0) else { return }
     _ = ClusterFacts(text)
-    if case .moved(let slot, _)? = Redirect(text, asked: asked) { require((0..<Slot.count).contains(slot), "no such slot") }
+    if case .moved(let slot, _)? = Redirect(text, asked: asked) { try require((0..<Slot.count).contains(slot), "no such slot") }
 }

@@ -15,6 +15,9 @@ extension Backplane: BrokerDelegate {
         post(.subscribed(channel, result, tag: tag.low), to: tag.high)
     }
 
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {}
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) {}
+
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
         switch result {
         case .success: health.probeReturned(at: now)

@@ -95,7 +95,7 @@ final class Backplane {
 
     private func receive(_ message: BackplaneMessage) {
         switch message {
-        case .publish(let publication, let channel, let tag): broker.publish(publication, to: channel, tag: tag, at: now)
+        case .publish(let publication, let channel, let tag): broker.publish(publication, to: channel, attempt: nil, tag: tag, at: now)
         case .broadcast(let publication, let channel):
             if case .down = health.broker {
                 // Cut off from the others, typing still reaches those who are here.
