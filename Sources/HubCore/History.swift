@@ -84,17 +84,6 @@ package enum RecoveryFailure: String, Sendable {
     }
 }
 
-/// How far a user has read a channel.
-package struct ReadMark: Sendable, Equatable {
-    package var user: Name
-    package var offset: UInt64
-
-    package init(user: Name, offset: UInt64) {
-        self.user = user
-        self.offset = offset
-    }
-}
-
 /// What makes a publication a retry, where its sender says so.
 package struct PublishAttempt: Sendable, Equatable {
     /// How long ago the sender first sent it, by the sender's own clock. Within the namespace's dedup window its message id alone decides.
