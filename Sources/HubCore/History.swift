@@ -7,7 +7,7 @@ package struct HistoryQuery: Sendable, Equatable {
         /// A place that a client or a node was at: its epoch and tag count too.
         case position(Position)
         case offset(UInt64)
-        /// Milliseconds since 1970, by the clock of the node that took the publication.
+        /// Milliseconds since 1970, by the clock of the node that took the publication: as exact as the nodes' clocks agree.
         case time(UInt64)
     }
 
@@ -34,14 +34,15 @@ package struct HistoryQuery: Sendable, Equatable {
 
 package struct HistoryPage: Sendable, Equatable {
     package enum Continuity: Sendable, Equatable {
-        /// `after` wasn't a position, or the newest came first.
+        /// `after` wasn't a position, or the newest came first (and `before` was no position of another epoch).
         case notAsked
         /// Nothing is missing between `after` and the page's first publication (or the tip, when the page is empty).
         case whole
         case broken(RecoveryFailure)
     }
 
-    /// In the order that was asked for.
+    /// In the order that was asked for. Continuity broken: from the oldest that's kept, wherever `after` was, since nothing that's kept is
+    /// known to the asker for sure; none when `before` was a position of another epoch.
     package var publications: [PositionedPublication]
     /// Where the channel stood when the page was read.
     package var tip: Position
@@ -95,5 +96,42 @@ package struct PublishAttempt: Sendable, Equatable {
     package init(age: Span, since: Position?) {
         self.age = age
         self.since = since
+    }
+
+    /// Its id may be forgotten already: the sender's clock and ours count the same time, but not from the same instant.
+    package func isOlder(than dedup: Span) -> Bool { age + .seconds(1) >= dedup }
+}
+
+extension WireError {
+    package static let uncertain = WireError(
+        .uncertain,
+        "It can't be told any more whether this message was published: its id is forgotten, and history doesn't reach back. Read the history."
+    )
+    package static let readersFull = WireError(
+        .storeFull, "The channel keeps the read positions of \(ReadMark.perChannel) users, and no more.", mayRetry: false)
+}
+
+extension HistoryPage {
+    /// As much of it as weighs no more than `bytes` on the wire; the first publication however large it is. The rest is `hasMore`.
+    package func trimmed(to bytes: Int, channel: Name, format: WireFormat) -> HistoryPage {
+        var left = bytes
+        let fits = publications.prefix { next in
+            left -= next.publication.weight(channel: channel, format)
+            return left >= 0
+        }.count
+        let count = max(fits, min(publications.count, 1))
+        guard count < publications.count else { return self }
+        var page = self
+        page.publications.removeLast(publications.count - count)
+        page.hasMore = true
+        return page
+    }
+}
+
+extension Publication {
+    /// What it weighs at most, or nearly so, in an answer of that format: a payload of the other format may grow sixfold.
+    package func weight(channel: Name, _ format: WireFormat) -> Int {
+        let names = channel.bytes.count + user.bytes.count + device.bytes.count + messageId.bytes.count
+        return payload.count * (payloadFormat == format ? 1 : 6) + names * 2 + 200
     }
 }

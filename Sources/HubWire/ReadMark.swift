@@ -9,4 +9,7 @@ package struct ReadMark: Sendable, Equatable {
         self.user = user
         self.offset = offset
     }
+
+    /// Users of one channel whose marks are kept; marks of others are refused.
+    package static let perChannel = 10_000
 }

@@ -86,9 +86,8 @@ final class PageBudget {
     }
 
     /// Whether one more publication fits; then it's taken off.
-    func takes(_ publication: Publication, isFirst: Bool) -> Bool {
-        let payload = publication.payloadFormat == format ? publication.payload.count : publication.payload.count * 6
-        return takes(payload + 256, isFirst: isFirst)
+    func takes(_ publication: Publication, of channel: Name, isFirst: Bool) -> Bool {
+        takes(publication.weight(channel: channel, format), isFirst: isFirst)
     }
 
     func takes(_ mark: ReadMark) -> Bool { takes(mark.user.bytes.count + 48, isFirst: false) }

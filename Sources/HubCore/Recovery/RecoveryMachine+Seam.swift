@@ -102,7 +102,7 @@ extension RecoveryMachine {
 
     private func take(_ publication: PositionedPublication, into page: Page, _ recovery: Recovery) {
         guard !page.isCut, page.publications.count < recovery.limit,
-            recovery.budget.takes(publication.publication, isFirst: page.publications.isEmpty)
+            recovery.budget.takes(publication.publication, of: recovery.channel, isFirst: page.publications.isEmpty)
         else {
             page.isCut = true
             return

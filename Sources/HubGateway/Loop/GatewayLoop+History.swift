@@ -56,9 +56,11 @@ extension GatewayLoop {
         switch waiting.kind {
         case .history(let channel, let query):
             keepPromise(query.bytesMax, to: waiting.connection)
-            answer(history(result, query, channel), waiting.id, on: waiting.connection)
+            guard isCurrent(waiting.connection) else { return }
+            let format = sessions[Int(waiting.connection.index)].format
+            answer(history(result, query, channel, format), waiting.id, on: waiting.connection)
         case .httpHistory(let channel, let query, let tag):
-            answerHistory(history(result, query, channel), tag, to: waiting.connection)
+            answerHistory(history(result, query, channel, .json), tag, to: waiting.connection)
         default: break
         }
     }
@@ -85,12 +87,12 @@ extension GatewayLoop {
     }
 
     private func history(
-        _ result: Result<HistoryPage, WireError>, _ query: HistoryQuery, _ channel: Name
+        _ result: Result<HistoryPage, WireError>, _ query: HistoryQuery, _ channel: Name, _ format: WireFormat
     ) -> Result<HistoryResult, WireError> {
         let page: HistoryPage
         switch result {
         case .failure(let error): return .failure(error)
-        case .success(let read): page = read
+        case .success(let read): page = read.trimmed(to: query.bytesMax, channel: channel, format: format)
         }
         if case .offset(let offset)? = query.after, offset > page.tip.offset {
             return .failure(
@@ -101,11 +103,9 @@ extension GatewayLoop {
         case .notAsked: break
         case .whole: answer.recovered = true
         case .broken(let failure):
-            // What is kept behind a place that can't be found again isn't its continuation.
+            // What's kept comes all the same, the oldest first: it isn't the continuation, and says so.
             answer.recovered = false
             answer.reason = failure.rawValue
-            answer.publications = []
-            answer.hasMore = false
         }
         // Forwards a page ends with its last publication, unless it has come to where the channel stands.
         if !query.isReverse, answer.hasMore || query.before != nil, let last = answer.publications.last { answer.position = last.position }
