@@ -99,8 +99,8 @@ struct HistoryTag {
             position.append(to: &facts)
         }
         facts.append(decimal: UInt64(page.publications.count))
-        facts.append(page.hasMore ? "+" : ".")
-        facts.append(page.reason ?? "")
+        facts.append(UInt8(ascii: page.hasMore ? "+" : "."))
+        facts.append(Array((page.reason ?? "").utf8))
         return "\"" + String(FNV1a.hash(facts.bytes, seed: query), radix: 16) + "\""
     }
 }
