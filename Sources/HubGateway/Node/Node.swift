@@ -100,7 +100,8 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
-                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
+                        mailbox: backplaneMailbox, loops: targets,
                         ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
@@ -124,7 +125,8 @@ package final class Node {
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
+                            mailbox: backplaneMailbox, loops: targets,
                             ownLoop: 0, at: start)
                         gateway.backplane = backplane
                         backplane.start(at: start)
