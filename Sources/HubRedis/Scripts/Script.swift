@@ -2,13 +2,16 @@ import HubBase
 
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
-    case publish, read, apply, refresh, find, expire, inspect, announce
+    case publish, retry, history, read, marks, apply, refresh, find, expire, inspect, announce
 
-    /// What's loaded: apply and expire share a beginning.
+    /// What's loaded: apply and expire share a beginning, retry and history another; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
         switch self {
         case .publish: PackageResources.publish_lua
+        case .retry: PackageResources.chain_lua + PackageResources.retry_lua + PackageResources.publish_lua
+        case .history: PackageResources.chain_lua + PackageResources.history_lua
         case .read: PackageResources.read_lua
+        case .marks: PackageResources.marks_lua
         case .apply: PackageResources.presence_lua + PackageResources.apply_lua
         case .refresh: PackageResources.refresh_lua
         case .find: PackageResources.find_lua
@@ -16,6 +19,27 @@ package enum Script: Int, CaseIterable {
         case .inspect: PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
         }
+    }
+}
+
+extension Script {
+    /// As it runs in a cluster: what it publishes goes to its shard alone (SPUBLISH, Redis 7), not to every node. Both commands have the same
+    /// arguments.
+    package var shardedSource: [UInt8] {
+        let word = [UInt8]("'PUBLISH'".utf8)
+        var source: [UInt8] = []
+        var rest = self.source[...]
+        while let quote = rest.firstIndex(of: word[0]) {
+            source += rest[..<quote]
+            rest = rest[quote...]
+            if rest.starts(with: word) {
+                source += [UInt8]("'SPUBLISH'".utf8)
+                rest = rest.dropFirst(word.count)
+            } else {
+                source.append(rest.removeFirst())
+            }
+        }
+        return source + rest
     }
 }
 
@@ -34,12 +58,12 @@ package struct ScriptTable {
 }
 
 extension ByteBuffer {
-    /// `SCRIPT LOAD` of one script.
-    package mutating func load(_ script: Script) {
+    /// `SCRIPT LOAD` of one script. `isSharded`: for a cluster.
+    package mutating func load(_ script: Script, isSharded: Bool) {
         command(3)
         argument("SCRIPT")
         argument("LOAD")
-        argument(script.source)
+        argument(isSharded ? script.shardedSource : script.source)
     }
 
     /// The head of a call: `keys` keys and then `arguments` arguments follow.

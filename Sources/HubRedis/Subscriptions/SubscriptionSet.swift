@@ -13,10 +13,21 @@ package struct SubscriptionSet {
     package enum Subject: Equatable {
         case channel(Name)
         case feed(Int)
-        case probe
+        /// The node's own messages, in a partition.
+        case probe(Int)
 
         /// A subject with positions counts as heard only when its position is known.
-        package var hasPosition: Bool { self != .probe }
+        package var hasPosition: Bool {
+            if case .probe = self { return false }
+            return true
+        }
+
+        package var lane: Int {
+            switch self {
+            case .channel(let channel): Partition.of(channel)
+            case .feed(let partition), .probe(let partition): partition
+            }
+        }
     }
 
     package enum State: Equatable {
@@ -43,39 +54,72 @@ package struct SubscriptionSet {
 
     package struct Entry {
         package var subject: Subject
+        /// Which link it needs.
+        package let lane: Int
         package var state: State = .absent
         package var isWanted = true
         /// The time to keep it for the next subscriber is over.
         package var isExpired = false
         /// New whenever what's under way for the entry no longer counts.
         package var generation: UInt32 = 0
-        package var chain = Chain()
+        /// Where it stands; of a partition's feed, only `chain` is of use.
+        package fileprivate(set) var feed = ChannelFeed()
+        package fileprivate(set) var chain: Chain {
+            get { feed.chain }
+            set { feed.chain = newValue }
+        }
+        /// A message came since its tip was checked last.
+        fileprivate var isActive = false
         package var waiters: [Waiter] = []
         fileprivate var isQueued = false
         fileprivate var isLingering = false
         fileprivate var lingerUntil = Instant.distantFuture
+
+        fileprivate init(subject: Subject, generation: UInt32) {
+            self.subject = subject
+            self.generation = generation
+            lane = subject.lane
+        }
     }
 
     /// One SUBSCRIBE names this many channels at most (redis-design §5).
     package static let batch = 512
     /// How long a channel stays subscribed after its last subscriber.
     package static let linger: Span = .seconds(30)
+    /// How often an idle channel is compared with its tip.
+    package static let tipCheck: Span = .seconds(30)
+    /// What all channels together may hold; beyond it messages are let go and read from history instead.
+    package static let heldBytesMax = 32 << 20
 
     private var table: ByteTable
     private var entries: [Entry?] = []
     /// Indexes to be subscribed, read and unsubscribed. What's in them is only a hint: each is judged anew when it's taken.
-    private var toSubscribe = Ring<Int>()
-    private var toRead = Ring<Int>()
-    private var toUnsubscribe = Ring<Int>()
+    private var toSubscribe = LaneQueue()
+    private var toRead = LaneQueue()
+    private var toUnsubscribe = LaneQueue()
+    /// Indexes whose history is to be read.
+    private var toFill = LaneQueue()
     private var lingering = Ring<Int>()
-    /// Wanted entries that aren't live.
+    /// Wanted entries that aren't live; in all, and of each lane.
     package private(set) var unready = 0
+    private var unreadyOfLane = [Int](repeating: 0, count: Lane.count)
+    /// What messages weigh that wait for a hole before them to be filled.
+    package private(set) var heldBytes = 0
+    private var tipWalk: Patrol?
+    private let tipCheck: Span
 
-    package init(seed: UInt64) { table = ByteTable(seed: seed) }
+    /// `tipCheck`: how long a lost last message of an idle channel may go unnoticed.
+    package init(seed: UInt64, tipCheck: Span = SubscriptionSet.tipCheck) {
+        table = ByteTable(seed: seed)
+        self.tipCheck = tipCheck
+    }
 
     package var count: Int { table.count }
     package var isReady: Bool { unready == 0 }
     package var hasCommands: Bool { !toSubscribe.isEmpty || !toUnsubscribe.isEmpty }
+    package var hasLingering: Bool { !lingering.isEmpty }
+
+    package func isReady(in lanes: LaneSet) -> Bool { unready == 0 || lanes.allSatisfy { unreadyOfLane[$0] == 0 } }
 
     package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
     package func find(_ name: [UInt8]) -> Int? { table.find(name) }
@@ -110,7 +154,7 @@ package struct SubscriptionSet {
         } else {
             entries[index] = entry
         }
-        unready += 1
+        count(entry, by: 1)
         queueSubscribe(index)
         return index
     }
@@ -152,20 +196,47 @@ package struct SubscriptionSet {
 
     // MARK: Commands
 
-    /// Indexes for one SUBSCRIBE; empty: none is due.
-    package mutating func takeSubscribes() -> [Int] {
+    /// Indexes for one SUBSCRIBE on the link that has `lanes`; empty: none is due. `ofOneLane`: a command of sharded pub/sub names channels
+    /// of one slot.
+    package mutating func takeSubscribes(in lanes: LaneSet = .all, ofOneLane: Bool = false) -> [Int] {
         var taken: [Int] = []
-        while taken.count < SubscriptionSet.batch, let index = toSubscribe.removeFirst() {
+        var lanes = lanes
+        while taken.count < SubscriptionSet.batch, let index = toSubscribe.removeFirst(in: lanes) {
             guard entries[index] != nil, self[index].isQueued else { continue }
             entries[index]?.isQueued = false
             guard self[index].state == .absent, self[index].isWanted else { continue }
             change(index) { $0.state = .subscribing }
             taken.append(index)
+            if ofOneLane { lanes = LaneSet(self[index].lane) }
         }
         return taken
     }
 
-    package mutating func takeUnsubscribes(at now: Instant) -> [Int] {
+    package mutating func takeUnsubscribes(at now: Instant, in lanes: LaneSet = .all, ofOneLane: Bool = false) -> [Int] {
+        expireLingering(at: now)
+        var taken: [Int] = []
+        var lanes = lanes
+        while taken.count < SubscriptionSet.batch, let index = toUnsubscribe.removeFirst(in: lanes) {
+            guard let entry = entries[index], !entry.isWanted, entry.isExpired else { continue }
+            switch entry.state {
+            case .absent: remove(index)
+            case .unread, .reading, .live:
+                // Where the channel stood counts no more: what's published from now on isn't heard.
+                heldBytes -= entry.feed.heldBytes
+                change(index) {
+                    $0.state = .unsubscribing
+                    $0.feed = ChannelFeed()
+                }
+                taken.append(index)
+                if ofOneLane { lanes = LaneSet(entry.lane) }
+            // The reply decides.
+            case .subscribing, .unsubscribing: continue
+            }
+        }
+        return taken
+    }
+
+    private mutating func expireLingering(at now: Instant) {
         while let index = lingering.first {
             guard entries[index] != nil, self[index].isLingering else {
                 _ = lingering.removeFirst()
@@ -179,7 +250,7 @@ package struct SubscriptionSet {
                 _ = lingering.removeFirst()
                 entries[index]?.isLingering = false
                 entries[index]?.isExpired = true
-                toUnsubscribe.append(index)
+                toUnsubscribe.append(index, lane: self[index].lane)
             } else if lingering.count > 1, self[index].lingerUntil > self.lingerTime(at: 1) {
                 _ = lingering.removeFirst()
                 lingering.append(index)
@@ -187,30 +258,13 @@ package struct SubscriptionSet {
                 break
             }
         }
-        var taken: [Int] = []
-        while taken.count < SubscriptionSet.batch, let index = toUnsubscribe.removeFirst() {
-            guard let entry = entries[index], !entry.isWanted, entry.isExpired else { continue }
-            switch entry.state {
-            case .absent: remove(index)
-            case .unread, .reading, .live:
-                // Where the channel stood counts no more: what's published from now on isn't heard.
-                change(index) {
-                    $0.state = .unsubscribing
-                    $0.chain = Chain()
-                }
-                taken.append(index)
-            // The reply decides.
-            case .subscribing, .unsubscribing: continue
-            }
-        }
-        return taken
     }
 
     private func lingerTime(at place: Int) -> Instant { entries[lingering[place]]?.lingerUntil ?? .distantFuture }
 
     /// The next entry whose position is to be read.
-    package mutating func takeRead() -> Int? {
-        while let index = toRead.removeFirst() {
+    package mutating func takeRead(in lanes: LaneSet = .all) -> Int? {
+        while let index = toRead.removeFirst(in: lanes) {
             guard entries[index]?.state == .unread else { continue }
             change(index) { $0.state = .reading }
             return index
@@ -227,8 +281,8 @@ package struct SubscriptionSet {
             return
         }
         change(index) { $0.state = .unread }
-        toRead.append(index)
-        if self[index].isExpired { toUnsubscribe.append(index) }
+        toRead.append(index, lane: self[index].lane)
+        if self[index].isExpired { toUnsubscribe.append(index, lane: self[index].lane) }
     }
 
     /// Also when we didn't ask for it: then it's subscribed again.
@@ -245,45 +299,127 @@ package struct SubscriptionSet {
     package mutating func readFailed(_ index: Int, _ generation: UInt32) {
         guard isCurrent(index, generation), self[index].state == .reading else { return }
         change(index) { $0.state = .unread }
-        toRead.append(index)
+        toRead.append(index, lane: self[index].lane)
     }
 
-    /// The position was read. nil: it no longer matters, a message has set it, or the link has changed.
+    /// The position was read. nil: it no longer matters, a message has set it, or the link has changed. A channel that isn't there fills the
+    /// hole, or its tip was checked and isn't what it should be.
     package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
-        guard isCurrent(index, generation), self[index].state == .reading else { return nil }
-        let missed = entries[index]?.chain.read(position, pings: pings) ?? nil
+        guard isCurrent(index, generation) else { return nil }
+        guard self[index].state == .reading else {
+            if self[index].state == .live, !self[index].isActive { compare(index, position, .gap, pings) }
+            return nil
+        }
         change(index) { $0.state = .live }
-        return ReadOutcome(missed: missed)
+        guard case .channel = self[index].subject else {
+            return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil)
+        }
+        compare(index, position, .linkLost, pings)
+        return ReadOutcome()
     }
 
     package struct ReadOutcome: Equatable {
+        /// Of a partition's feed.
         package var missed: ResyncReason?
     }
 
-    /// A message came: it says itself where the channel is, so nothing needs to be read any more.
-    package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
-        switch self[index].state {
-        // Nobody wanted it when it was let go; whoever wants it again begins after the next SUBSCRIBE.
-        case .absent, .subscribing, .unsubscribing: return .drop
-        case .live: break
-        case .unread, .reading: change(index) { $0.state = .live }
-        }
+    /// A message of a channel came: it says itself where the channel is, so nothing needs to be read any more.
+    package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> ChannelFeed.Verdict {
+        guard wasHeard(index) else { return .drop }
+        return entries[index]?.feed.judge(next, previous: previous, pongs: pongs) ?? .drop
+    }
+
+    /// A message of a partition's feed came.
+    package mutating func judgeFeed(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
+        guard wasHeard(index) else { return .drop }
         return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
     }
 
-    /// The subscriber link is lost: all that's wanted is to be subscribed anew, all else is forgotten.
-    package mutating func linkLost() {
-        toSubscribe.removeAll()
-        toRead.removeAll()
-        toUnsubscribe.removeAll()
-        lingering.removeAll()
+    private mutating func wasHeard(_ index: Int) -> Bool {
+        switch self[index].state {
+        // Nobody wanted it when it was let go; whoever wants it again begins after the next SUBSCRIBE.
+        case .absent, .subscribing, .unsubscribing: return false
+        case .live: break
+        case .unread, .reading: change(index) { $0.state = .live }
+        }
+        entries[index]?.isActive = true
+        return true
+    }
+
+    // MARK: Holes
+
+    /// Keeps a message that `judge` said to hold, until what's before it is read.
+    package mutating func hold(_ index: Int, _ message: Heard) {
+        let isShort = heldBytes + message.weight > SubscriptionSet.heldBytesMax
+        changeFeed(index) { $0.hold(message, reason: .gap, isShort: isShort) }
+    }
+
+    private mutating func compare(_ index: Int, _ position: Position, _ reason: ResyncReason, _ pings: UInt64) {
+        changeFeed(index) { $0.read(position, reason: reason, pings: pings) }
+    }
+
+    /// The next channel whose history is to be read, and from where.
+    package mutating func takeFill(in lanes: LaneSet = .all) -> (index: Int, from: Position)? {
+        while let index = toFill.removeFirst(in: lanes) {
+            guard let position = entries[index]?.feed.takeRead() else { continue }
+            return (index, position)
+        }
+        return nil
+    }
+
+    /// A page of it was read. What subscribers are to be told.
+    package mutating func filled(_ index: Int, _ generation: UInt32, _ page: StreamPage, pings: UInt64) -> [ChannelFeed.Told] {
+        guard isCurrent(index, generation) else { return [] }
+        return changeFeed(index) { $0.filled(page, pings: pings) }
+    }
+
+    package mutating func fillFailed(_ index: Int, _ generation: UInt32, isLasting: Bool, pings: UInt64) -> [ChannelFeed.Told] {
+        guard isCurrent(index, generation) else { return [] }
+        return changeFeed(index) { $0.readFailed(isLasting: isLasting, pings: pings) }
+    }
+
+    @discardableResult
+    private mutating func changeFeed<Result>(_ index: Int, _ body: (inout ChannelFeed) -> Result) -> Result {
+        guard var entry = entries[index].take() else { preconditionFailure("subscription \(index) is gone") }
+        let (before, neededRead) = (entry.feed.heldBytes, entry.feed.needsRead)
+        let result = body(&entry.feed)
+        heldBytes += entry.feed.heldBytes - before
+        if entry.feed.needsRead && !neededRead { toFill.append(index, lane: entry.lane) }
+        entries[index] = entry
+        return result
+    }
+
+    /// Channels that were idle since they were looked at last, some of them with each call: their tips are to be read.
+    package mutating func takeTipChecks(at now: Instant) -> [Int] {
+        guard tipWalk != nil else {
+            tipWalk = Patrol(period: tipCheck, stepsMax: 256, at: now)
+            return []
+        }
+        var due: [Int] = []
+        for _ in 0..<(tipWalk?.steps(over: entries.count, at: now) ?? 0) {
+            guard let index = tipWalk?.next(of: entries.count), let entry = entries[index], entry.state == .live,
+                case .channel = entry.subject, !entry.feed.isFilling
+            else { continue }
+            if entry.isActive { entries[index]?.isActive = false } else { due.append(index) }
+        }
+        return due
+    }
+
+    /// The link that had `lanes` is lost, or others have them now: all that's wanted is to be subscribed anew, all else is forgotten.
+    package mutating func linkLost(in lanes: LaneSet = .all) {
+        toSubscribe.removeAll(in: lanes)
+        toRead.removeAll(in: lanes)
+        toUnsubscribe.removeAll(in: lanes)
+        toFill.removeAll(in: lanes)
+        if lanes == .all { lingering.removeAll() }
         for index in entries.indices {
-            guard let entry = entries[index] else { continue }
+            guard let entry = entries[index], lanes.contains(entry.lane) else { continue }
             guard entry.isWanted else {
                 remove(index)
                 continue
             }
             let generation = nextGeneration()
+            changeFeed(index) { $0.linkLost() }
             change(index) {
                 $0.state = .absent
                 $0.generation = generation
@@ -306,22 +442,27 @@ package struct SubscriptionSet {
     private mutating func queueSubscribe(_ index: Int) {
         guard self[index].isQueued == false else { return }
         entries[index]?.isQueued = true
-        toSubscribe.append(index)
+        toSubscribe.append(index, lane: self[index].lane)
     }
 
     private mutating func remove(_ index: Int) {
-        if isUnready(self[index]) { unready -= 1 }
+        count(self[index], by: -1)
+        heldBytes -= self[index].feed.heldBytes
         table.remove(index)
         entries[index] = nil
     }
 
-    private func isUnready(_ entry: Entry) -> Bool { entry.isWanted && entry.state != .live }
+    private mutating func count(_ entry: Entry, by step: Int) {
+        guard entry.isWanted && entry.state != .live else { return }
+        unready += step
+        unreadyOfLane[entry.lane] += step
+    }
 
     private mutating func change(_ index: Int, _ body: (inout Entry) -> Void) {
         guard var entry = entries[index].take() else { preconditionFailure("subscription \(index) is gone") }
-        if isUnready(entry) { unready -= 1 }
+        count(entry, by: -1)
         body(&entry)
-        if isUnready(entry) { unready += 1 }
+        count(entry, by: 1)
         entries[index] = entry
     }
 }
