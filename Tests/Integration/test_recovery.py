@@ -8,7 +8,7 @@ import pytest
 import hub as library
 from client import Client
 from hub import FAST, Hub, RedisServer, eventually, request
-from journal import Follower, Publisher, check
+from bots import Follower, Publisher, check
 from relay import Relay
 
 FORMATS = {"json": ("hub.v1.json",), "msgpack": ("hub.v1.msgpack",)}
