@@ -85,20 +85,6 @@ package enum RecoveryFailure: String, Sendable {
     }
 }
 
-/// How far a user has read a channel.
-package struct ReadMark: Sendable, Equatable {
-    package var user: Name
-    package var offset: UInt64
-
-    package init(user: Name, offset: UInt64) {
-        self.user = user
-        self.offset = offset
-    }
-
-    /// Users of one channel whose marks are kept; marks of others are refused.
-    package static let perChannel = 10_000
-}
-
 /// What makes a publication a retry, where its sender says so.
 package struct PublishAttempt: Sendable, Equatable {
     /// How long ago the sender first sent it, by the sender's own clock. Within the namespace's dedup window its message id alone decides.
@@ -123,4 +109,29 @@ extension WireError {
     )
     package static let readersFull = WireError(
         .storeFull, "The channel keeps the read positions of \(ReadMark.perChannel) users, and no more.", mayRetry: false)
+}
+
+extension HistoryPage {
+    /// As much of it as weighs no more than `bytes` on the wire; the first publication however large it is. The rest is `hasMore`.
+    package func trimmed(to bytes: Int, channel: Name, format: WireFormat) -> HistoryPage {
+        var left = bytes
+        let fits = publications.prefix { next in
+            left -= next.publication.weight(channel: channel, format)
+            return left >= 0
+        }.count
+        let count = max(fits, min(publications.count, 1))
+        guard count < publications.count else { return self }
+        var page = self
+        page.publications.removeLast(publications.count - count)
+        page.hasMore = true
+        return page
+    }
+}
+
+extension Publication {
+    /// What it weighs at most, or nearly so, in an answer of that format: a payload of the other format may grow sixfold.
+    package func weight(channel: Name, _ format: WireFormat) -> Int {
+        let names = channel.bytes.count + user.bytes.count + device.bytes.count + messageId.bytes.count
+        return payload.count * (payloadFormat == format ? 1 : 6) + names * 2 + 200
+    }
 }
