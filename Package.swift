@@ -83,6 +83,7 @@ let package = Package(
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
+        tests("SimulationTests", ["HubCheck", "HubRedis", "HubCore", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.

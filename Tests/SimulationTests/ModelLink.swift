@@ -1,0 +1,73 @@
+import HubBase
+
+/// One connection of a node to Redis: in order both ways, late, and sometimes gone. What's asked when it breaks has an unknown fate.
+final class ModelLink {
+    private unowned let world: ClusterWorld
+    private let node: Int
+    /// Of this connection; the next one has another.
+    private(set) var number = 0
+    private(set) var isUp = false
+    private(set) var server: ModelRedis?
+    private var life = 0
+    private var owed: [UInt64: (sent: Instant, lost: () -> Void)] = [:]
+    private var lastOwed: UInt64 = 0
+    private var lastArrival = Instant(nanoseconds: 0)
+    private var lastReturn = Instant(nanoseconds: 0)
+
+    init(_ world: ClusterWorld, node: Int) {
+        self.world = world
+        self.node = node
+    }
+
+    /// False when there's nobody.
+    func open(to server: ModelRedis) -> Bool {
+        guard world.canReach(node), server.frozenUntil <= world.now else { return false }
+        number = world.makeLinkNumber()
+        self.server = server
+        life = server.life
+        isUp = true
+        return true
+    }
+
+    func cut() {
+        guard isUp else { return }
+        isUp = false
+        server?.listeners[number] = nil
+        let lost = owed.sorted { $0.key < $1.key }.map(\.value.lost)
+        owed = [:]
+        for tell in lost { tell() }
+    }
+
+    /// The longest that an answer has been owed.
+    func silence(at now: Instant) -> Span { owed.values.map { now.since($0.sent) }.max() ?? .zero }
+
+    /// The server has it in a while, and the answer comes in another. `lost`: it may have been carried out or not.
+    func ask<Answer>(_ carryOut: @escaping (ModelRedis) -> Answer, answer: @escaping (Answer) -> Void, lost: @escaping () -> Void) {
+        guard isUp, let server else { return lost() }
+        lastOwed += 1
+        let key = lastOwed
+        owed[key] = (world.now, lost)
+        let connection = number
+        lastArrival = max(lastArrival, world.now + world.latency())
+        world.arrive(at: server, after: lastArrival) { [weak self] in
+            guard let self, self.life == server.life else { return }
+            // What was sent before the cut may arrive all the same.
+            guard self.number == connection && self.isUp || self.world.chance.next() % 2 == 0 else { return }
+            let result = carryOut(server)
+            self.return(connection) {
+                guard self.owed.removeValue(forKey: key) != nil else { return }
+                answer(result)
+            }
+        }
+    }
+
+    /// Something comes back on the connection, behind what's on its way already.
+    func `return`(_ connection: Int, _ body: @escaping () -> Void) {
+        guard isUp, number == connection, world.canReach(node) else { return }
+        lastReturn = max(lastReturn, world.now + world.latency())
+        world.plan(lastReturn) { [weak self] in
+            guard let self, self.isUp, self.number == connection else { return }
+            body()
+        }
+    }
+}
