@@ -1,3 +1,4 @@
+import Foundation
 import HubBase
 import HubCheck
 import HubCore
@@ -29,6 +30,8 @@ final class ClusterWorld {
     private var replica = ModelRedis.Data()
     private var checker = DeliveryChecker()
     private var isolatedUntil: [Instant]
+    /// Messages that nodes took for somebody else's.
+    var strangers = 0
     private var lastLink = 0
     private var lastConnection = 0
     private var slowest: Span = .milliseconds(2)
@@ -63,6 +66,12 @@ final class ClusterWorld {
     }
 
     func plan(_ at: Instant, _ body: @escaping () -> Void) { timeline.plan(at, body) }
+
+    /// Prints what happens, for a seed that is looked into (HUB_TRACE=1).
+    func trace(_ text: @autoclosure () -> String) {
+        if ClusterWorld.traces { print("\(Double(now.nanoseconds / 1_000) / 1_000_000) \(text())") }
+    }
+    private static let traces = ProcessInfo.processInfo.environment["HUB_TRACE"] != nil
 
     // MARK: The network
 
@@ -109,7 +118,8 @@ final class ClusterWorld {
             nodes[node].join(
                 client.channels.map { channel in
                     SimulatedNode.Asked(
-                        client: number, connection: client.connection, channel: channel, position: forgets ? nil : client.positions[channel],
+                        client: number, connection: client.connection, channel: channel,
+                        position: forgets ? nil : client.positions[channel],
                         isContinuation: false)
                 })
         }
@@ -118,6 +128,7 @@ final class ClusterWorld {
 
     func disconnect(_ number: Int) {
         guard let node = clients[number].node else { return }
+        trace("\(clients[number].name) leaves node \(node)")
         checker.ended(number)
         clients[number].node = nil
         let running = nodes[node]
@@ -128,6 +139,9 @@ final class ClusterWorld {
         let page = answer.publications.map { entry in
             (message: DeliveryChecker.Message(user: entry.publication.user, id: entry.publication.messageId), position: entry.position)
         }
+        trace(
+            "\(clients[item.client].name) joined \(item.channel) from \(item.position.map { "\($0)" } ?? "nowhere") at \(answer.position), "
+                + "recovered \(answer.recovered.map { "\($0)" } ?? "-"), \(answer.publications.count) missed, more \(answer.hasMore)")
         // A continuation that can't be proved is as a new subscription that wasn't recovered.
         if item.isContinuation && answer.recovered == true {
             checker.continued(item.channel, page: page, hasMore: answer.hasMore, by: item.client)
@@ -152,6 +166,7 @@ final class ClusterWorld {
     }
 
     func delivered(_ publication: PositionedPublication, _ channel: Name, to client: Int) {
+        trace("\(clients[client].name) gets \(channel) \(publication.position)")
         checker.received(
             DeliveryChecker.Message(user: publication.publication.user, id: publication.publication.messageId), in: channel,
             at: publication.position, by: client)
@@ -159,6 +174,7 @@ final class ClusterWorld {
     }
 
     func announced(_ channel: Name, _ position: Position, to client: Int) {
+        trace("\(clients[client].name) is told of a gap in \(channel) before \(position)")
         checker.announced(channel, at: position, by: client)
         clients[client].positions[channel] = position
     }
@@ -175,6 +191,7 @@ final class ClusterWorld {
 
     private func send(_ number: Int, _ publication: Publication, _ channel: Name) {
         guard let node = clients[number].node else { return }
+        trace("\(clients[number].name) sends \(publication.messageId) to \(channel) on node \(node)")
         checker.sent(DeliveryChecker.Message(user: publication.user, id: publication.messageId), to: channel, by: number)
         let connection = clients[number].connection
         let running = nodes[node]
@@ -190,11 +207,14 @@ final class ClusterWorld {
         guard let result else {
             // Refused for now: again in a while.
             return plan(now + backoff()) { [self] in
-                if clients[client].isOn(connection), clients[client].owed.contains(where: { $0.publication.messageId == publication.messageId }) {
+                if clients[client].isOn(connection),
+                    clients[client].owed.contains(where: { $0.publication.messageId == publication.messageId })
+                {
                     send(client, publication, channel)
                 }
             }
         }
+        trace("\(clients[client].name) is acknowledged \(publication.messageId) at \(channel) \(result.position)")
         checker.acknowledged(
             DeliveryChecker.Message(user: publication.user, id: publication.messageId), in: channel, at: result.position, by: client)
         clients[client].owed.removeAll { $0.publication.messageId == publication.messageId }
@@ -202,12 +222,19 @@ final class ClusterWorld {
 
     // MARK: Faults
 
-    func isolate(_ node: Int, for span: Span) { isolatedUntil[node] = max(isolatedUntil[node], now + span) }
+    func isolate(_ node: Int, for span: Span) {
+        trace("node \(node) is cut off for \(span)")
+        isolatedUntil[node] = max(isolatedUntil[node], now + span)
+    }
 
-    func pause(_ node: Int, for span: Span) { nodes[node].pausedUntil = max(nodes[node].pausedUntil, now + span) }
+    func pause(_ node: Int, for span: Span) {
+        trace("node \(node) is paused for \(span)")
+        nodes[node].pausedUntil = max(nodes[node].pausedUntil, now + span)
+    }
 
     /// Its clients are cut off, and another process takes its place.
     func crash(_ node: Int) {
+        trace("node \(node) dies")
         for client in clients.indices where clients[client].node == node {
             checker.ended(client)
             clients[client].node = nil
@@ -218,11 +245,15 @@ final class ClusterWorld {
         nodes[node] = SimulatedNode(self, number: node, server: primary)
     }
 
-    func freeze(for span: Span) { primary.frozenUntil = max(primary.frozenUntil, now + span) }
+    func freeze(for span: Span) {
+        trace("Redis freezes for \(span)")
+        primary.frozenUntil = max(primary.frozenUntil, now + span)
+    }
 
     func slow(_ span: Span) { slowest = span }
 
     func restart(losing: Bool) {
+        trace("Redis restarts\(losing ? " without its data" : "")")
         primary.life += 1
         if losing { primary.lose() }
         for node in nodes where node.server === primary { cut(node) }
@@ -240,6 +271,7 @@ final class ClusterWorld {
 
     /// The replica takes over. Nodes hear of it one after the other; who hasn't yet goes on with the old primary.
     func failOver() {
+        trace("the replica takes over")
         let next = ModelRedis(historyMax: historyMax)
         next.data = replica
         primary = next
@@ -276,8 +308,12 @@ final class ClusterWorld {
         // Over the check of idle channels' tips.
         pass(.seconds(70))
         var problems: [String] = []
-        for node in nodes where !node.isWhole || node.waiting > 0 { problems.append("node \(node.number) isn't whole: \(node.waiting) wait") }
-        for client in clients where !client.owed.isEmpty { problems.append("\(client.name) never heard of \(client.owed.count) publications") }
+        for node in nodes where !node.isWhole || node.waiting > 0 {
+            problems.append("node \(node.number) isn't whole: \(node.waiting) wait")
+        }
+        for client in clients where !client.owed.isEmpty {
+            problems.append("\(client.name) never heard of \(client.owed.count) publications")
+        }
         return (checker.finish(), problems)
     }
 }

@@ -9,6 +9,8 @@ final class ModelLink {
     private(set) var isUp = false
     private(set) var server: ModelRedis?
     private var life = 0
+    /// What was sent on a connection before it was cut arrives all the same if it gets there by then: a stream loses its end, never its middle.
+    private var endOf: [Int: Instant] = [:]
     private var owed: [UInt64: (sent: Instant, lost: () -> Void)] = [:]
     private var lastOwed: UInt64 = 0
     private var lastArrival = Instant(nanoseconds: 0)
@@ -32,6 +34,7 @@ final class ModelLink {
     func cut() {
         guard isUp else { return }
         isUp = false
+        endOf[number] = world.now + world.latency()
         server?.listeners[number] = nil
         let lost = owed.sorted { $0.key < $1.key }.map(\.value.lost)
         owed = [:]
@@ -51,8 +54,7 @@ final class ModelLink {
         lastArrival = max(lastArrival, world.now + world.latency())
         world.arrive(at: server, after: lastArrival) { [weak self] in
             guard let self, self.life == server.life else { return }
-            // What was sent before the cut may arrive all the same.
-            guard self.number == connection && self.isUp || self.world.chance.next() % 2 == 0 else { return }
+            if let end = self.endOf[connection], self.world.now > end { return }
             let result = carryOut(server)
             self.return(connection) {
                 guard self.owed.removeValue(forKey: key) != nil else { return }

@@ -25,7 +25,7 @@ final class SimulatedNode {
 
     unowned let world: ClusterWorld
     let number: Int
-    var set: SubscriptionSet
+    var wishes: SubscriptionSet
     var machine: RecoveryMachine
     let commands: ModelLink
     let pubsub: ModelLink
@@ -42,6 +42,8 @@ final class SimulatedNode {
     var server: ModelRedis
     var pausedUntil = Instant(nanoseconds: 0)
     var isGone = false
+    /// What came while it was paused.
+    private var inbox: [() -> Void] = []
 
     // The loop.
     private var members: [Name: Set<Int>] = [:]
@@ -52,7 +54,7 @@ final class SimulatedNode {
         self.world = world
         self.number = number
         self.server = server
-        set = SubscriptionSet(seed: world.chance.next())
+        wishes = SubscriptionSet(seed: world.chance.next())
         var limits = RecoveryMachine.Limits()
         limits.recent = 8
         machine = RecoveryMachine(limits: limits)
@@ -62,13 +64,24 @@ final class SimulatedNode {
 
     // MARK: Turns
 
-    /// Now, or when the node's process is let go on.
+    /// Now, or when the node's process is let go on, in order.
     func run(_ body: @escaping () -> Void) {
         guard !isGone else { return }
-        if pausedUntil > world.now {
-            world.plan(pausedUntil) { [weak self] in self?.run(body) }
+        if pausedUntil > world.now || !inbox.isEmpty {
+            inbox.append(body)
+            if inbox.count == 1 { wakeUp() }
         } else {
             body()
+        }
+    }
+
+    private func wakeUp() {
+        world.plan(pausedUntil) { [weak self] in
+            guard let self, !self.isGone else { return }
+            if self.pausedUntil > self.world.now { return self.wakeUp() }
+            let waiting = self.inbox
+            self.inbox = []
+            for body in waiting { body() }
         }
     }
 
@@ -85,7 +98,7 @@ final class SimulatedNode {
         }
         sendSubscriptions(now)
         sendReads(now)
-        for (subject, tag) in set.takeOverdue(at: now) {
+        for (subject, tag) in wishes.takeOverdue(at: now) {
             if case .channel(let channel) = subject { machine.subscribed(channel, .failure(Self.away), serial: tag.low) }
         }
         sendPublications(now)
@@ -101,15 +114,17 @@ final class SimulatedNode {
     }
 
     func cutCommands() {
+        world.trace("node \(number) loses its command link")
         commands.cut()
         commandsAgainAt = world.now + world.backoff()
     }
 
     func cutPubsub() {
         guard pubsub.isUp else { return }
+        world.trace("node \(number) loses its subscriber link")
         pubsub.cut()
         pongs = pings
-        set.linkLost()
+        wishes.linkLost()
         pubsubAgainAt = world.now + world.backoff()
     }
 
@@ -125,12 +140,13 @@ final class SimulatedNode {
     private func sendSubscriptions(_ now: Instant) {
         guard pubsub.isUp else { return }
         let link = pubsub.number
-        let leaving = set.takeUnsubscribes(at: now).map { set.name($0) }
+        let leaving = wishes.takeUnsubscribes(at: now).map { wishes.name($0) }
         for name in leaving {
             pubsub.ask(
-                { $0.listeners[link]?.remove(name) }, answer: { [weak self] _ in self?.run { self?.confirmed(name, isGone: true) } }, lost: {})
+                { $0.listeners[link]?.remove(name) }, answer: { [weak self] _ in self?.run { self?.confirmed(name, isGone: true) } },
+                lost: {})
         }
-        let joining = set.takeSubscribes().map { set.name($0) }
+        let joining = wishes.takeSubscribes().map { wishes.name($0) }
         for name in joining {
             pubsub.ask(
                 { $0.listeners[link, default: []].insert(name) },
@@ -139,17 +155,19 @@ final class SimulatedNode {
     }
 
     private func confirmed(_ name: [UInt8], isGone: Bool) {
-        guard let index = set.find(name) else { return }
-        if isGone { set.unsubscribed(index) } else { set.subscribed(index) }
+        guard let index = wishes.find(name) else { return }
+        world.trace(
+            "node \(number) \(isGone ? "no longer hears" : "hears") \(String(decoding: name, as: UTF8.self)), \(wishes[index].state)")
+        if isGone { wishes.unsubscribed(index) } else { wishes.subscribed(index) }
     }
 
     private func sendReads(_ now: Instant) {
         guard commands.isUp else { return }
-        while let index = set.takeRead() { readPosition(index) }
-        for index in set.takeTipChecks(at: now) { readPosition(index) }
-        while let (index, position) = set.takeFill() {
-            let generation = set[index].generation
-            guard case .channel(let channel) = set[index].subject else { continue }
+        while let index = wishes.takeRead() { readPosition(index) }
+        for index in wishes.takeTipChecks(at: now) { readPosition(index) }
+        while let (index, position) = wishes.takeFill() {
+            let generation = wishes[index].generation
+            guard case .channel(let channel) = wishes[index].subject else { continue }
             commands.ask(
                 { $0.page(of: channel, after: position, limit: 16) },
                 answer: { [weak self] page in self?.run { self?.filled(index, generation, channel, page) } },
@@ -158,50 +176,58 @@ final class SimulatedNode {
     }
 
     private func readPosition(_ index: Int) {
-        let generation = set[index].generation
-        guard case .channel(let channel) = set[index].subject else { return }
+        let generation = wishes[index].generation
+        guard case .channel(let channel) = wishes[index].subject else { return }
         commands.ask(
             { $0.tip(of: channel) }, answer: { [weak self] tip in self?.run { self?.positionRead(index, generation, channel, tip) } },
-            lost: { [weak self] in self?.run { self?.set.readFailed(index, generation) } })
+            lost: { [weak self] in self?.run { self?.wishes.readFailed(index, generation) } })
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ channel: Name, _ tip: Position) {
-        guard set.read(index, generation, tip, pings: pings) != nil else { return }
+        world.trace(
+            "node \(number) reads \(channel) is at \(tip), itself at \(wishes.isCurrent(index, generation) ? wishes[index].feed.position.map { "\($0)" } ?? "-" : "another time")"
+        )
+        guard wishes.read(index, generation, tip, pings: pings) != nil else { return }
         answerWaiters(index, channel)
     }
 
     private func answerWaiters(_ index: Int, _ channel: Name, before: Position? = nil) {
-        guard let position = before ?? set[index].feed.position else { return }
-        for waiter in set.takeWaiters(index) {
+        guard let position = before ?? wishes[index].feed.position else { return }
+        for waiter in wishes.takeWaiters(index) {
             machine.subscribed(channel, .success(position), serial: waiter.tag.low)
             carryOut()
         }
     }
 
     private func filled(_ index: Int, _ generation: UInt32, _ channel: Name, _ page: StreamPage) {
-        for told in set.filled(index, generation, page, pings: pings) { tell(told, channel) }
+        world.trace("node \(number) fills \(channel): \(page.entries.count) up to \(page.tip), \(page.failure.map { "\($0)" } ?? "whole")")
+        for told in wishes.filled(index, generation, page, pings: pings) { tell(told, channel) }
     }
 
     private func fillFailed(_ index: Int, _ generation: UInt32, _ channel: Name) {
-        for told in set.fillFailed(index, generation, isLasting: false, pings: pings) { tell(told, channel) }
+        for told in wishes.fillFailed(index, generation, isLasting: false, pings: pings) { tell(told, channel) }
     }
 
     private func tell(_ told: ChannelFeed.Told, _ channel: Name) {
         switch told {
         case .publication(let publication): received(publication, channel)
         case .resync(let position, let reason): resync(channel, position, reason)
+        case .stranger: world.strangers += 1
         }
     }
 
     /// A message on the subscriber link.
     func heard(_ name: [UInt8], _ channel: Name, _ message: Heard) {
-        guard let index = set.find(name), let publication = message.publication else { return }
-        if set[index].feed.position == nil { answerWaiters(index, channel, before: message.before) }
-        switch set.judge(index, message.position, previous: message.previous, pongs: pongs) {
+        guard let index = wishes.find(name), let publication = message.publication else { return }
+        world.trace(
+            "node \(number) hears \(channel) \(message.position) after \(message.previous), \(wishes[index].state), at \(wishes[index].feed.position.map { "\($0)" } ?? "-")"
+        )
+        if wishes[index].feed.position == nil { answerWaiters(index, channel, before: message.before) }
+        switch wishes.judge(index, message.position, previous: message.previous, pongs: pongs) {
         case .drop: return
         case .deliver:
             received(PositionedPublication(position: message.position, previous: message.previous, publication: publication), channel)
-        case .hold: set.hold(index, message)
+        case .hold: wishes.hold(index, message)
         }
     }
 
@@ -215,6 +241,7 @@ final class SimulatedNode {
     }
 
     private func resync(_ channel: Name, _ position: Position, _ reason: ResyncReason) {
+        world.trace("node \(number) can't fill \(channel): \(reason), goes on from \(position)")
         guard machine.carried(channel) != nil else { return }
         mail { [weak self] in self?.announce(channel, position) }
         machine.resync(channel, to: position, reason: reason)
@@ -229,7 +256,7 @@ final class SimulatedNode {
             let answers = known
             known = []
             for (channel, serial) in answers {
-                guard let index = set.find(world.liveName(channel)), let position = set[index].feed.position else { continue }
+                guard let index = wishes.find(world.liveName(channel)), let position = wishes[index].feed.position else { continue }
                 machine.subscribed(channel, .success(position), serial: serial)
             }
         }
@@ -238,14 +265,14 @@ final class SimulatedNode {
     private func carryOut(_ action: RecoveryMachine.Action) {
         switch action {
         case .subscribe(let channel, let serial):
-            let index = set.want(world.liveName(channel), .channel(channel))
-            if set[index].feed.position != nil && set[index].state != .unsubscribing {
+            let index = wishes.want(world.liveName(channel), .channel(channel))
+            if wishes[index].feed.position != nil && wishes[index].state != .unsubscribing {
                 known.append((channel, serial))
             } else {
-                set.wait(index, SubscriptionSet.Waiter(tag: RequestTag(high: 0, low: serial), deadline: world.now + .seconds(3)))
+                wishes.wait(index, SubscriptionSet.Waiter(tag: RequestTag(high: 0, low: serial), deadline: world.now + .seconds(3)))
             }
         case .unsubscribe(let channel):
-            if let index = set.find(world.liveName(channel)) { set.unwant(index, at: world.now) }
+            if let index = wishes.find(world.liveName(channel)) { wishes.unwant(index, at: world.now) }
         case .read(let channel, let query, let key):
             guard case .position(let position)? = query.after else { preconditionFailure("recoveries read from a position") }
             commands.ask(
@@ -280,7 +307,8 @@ final class SimulatedNode {
 
     func publish(_ publication: Publication, to channel: Name, client: Int, connection: Int) {
         publishing.append(
-            Publishing(publication: publication, channel: channel, client: client, connection: connection, retryUntil: world.now + .seconds(30)))
+            Publishing(
+                publication: publication, channel: channel, client: client, connection: connection, retryUntil: world.now + .seconds(30)))
         sendPublications(world.now)
     }
 
@@ -303,6 +331,9 @@ final class SimulatedNode {
         commands.ask(
             { server in
                 let (result, heard) = server.publish(call.publication, to: call.channel, &world.chance)
+                world.trace(
+                    "Redis has \(call.publication.user)'s \(call.publication.messageId) in \(call.channel) at \(result.position)\(result.isDuplicate ? " already" : "")"
+                )
                 if let heard { world.handOut(heard, of: call.channel, from: server) }
                 return result
             }, answer: { [weak self] result in self?.run { self?.published(call, result) } },
@@ -370,5 +401,5 @@ final class SimulatedNode {
 
     /// Everybody who waits for an answer or a subscription here.
     var waiting: Int { asked.count + machine.waitingCount + publishing.count }
-    var isWhole: Bool { set.isReady && commands.isUp && pubsub.isUp }
+    var isWhole: Bool { wishes.isReady && commands.isUp && pubsub.isUp }
 }

@@ -39,7 +39,9 @@ struct Timeline {
         var parent = 0
         while true {
             var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2] where child < entries.count && entries[child].isBefore(entries[least]) { least = child }
+            for child in [2 * parent + 1, 2 * parent + 2] where child < entries.count && entries[child].isBefore(entries[least]) {
+                least = child
+            }
             if least == parent { break }
             entries.swapAt(parent, least)
             parent = least
