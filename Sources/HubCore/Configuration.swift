@@ -24,7 +24,32 @@ package struct Configuration: Sendable {
             package init() {}
         }
 
+        /// For `rediss://` addresses.
+        package struct TLS: Sendable {
+            /// Who may vouch for the servers; nil: the system's authorities.
+            package var authorities: File?
+            /// What to show a server that asks who we are.
+            package var certificate: File?
+            package var key: Secret?
+            /// What the servers' certificates have to stand for; nil: the name or address that they're reached by.
+            package var name: String?
+            package var isInsecure = false
+            package init() {}
+        }
+
+        /// A file that was read.
+        package struct File: Sendable, Equatable {
+            package var path: String
+            package var bytes: [UInt8]
+
+            package init(path: String, bytes: [UInt8]) {
+                self.path = path
+                self.bytes = bytes
+            }
+        }
+
         package var url: String?
+        package var tls = TLS()
         package var sentinel = Sentinel()
         /// Some nodes of the cluster.
         package var cluster: [String] = []
@@ -40,6 +65,15 @@ package struct Configuration: Sendable {
         package var isUsed: Bool { url != nil || !sentinel.urls.isEmpty || !cluster.isEmpty }
     }
     package var redis = Redis()
+
+    /// Without Redis.
+    package struct Embedded: Sendable {
+        /// The file that keeps history over restarts; nil: none does.
+        package var snapshot: String?
+        package var snapshotInterval: Span = .seconds(10)
+        package init() {}
+    }
+    package var embedded = Embedded()
 
     package struct TLS: Sendable {
         /// A certificate that was read and found usable.

@@ -1,11 +1,8 @@
 """Redis as people run it: with users and TLS, behind sentinels, as a cluster. Every server is a process of the test's own."""
 
 import socket
-import ssl
 import subprocess
-import time
 
-import hub
 from hub import Process, eventually, free_port
 
 
@@ -77,7 +74,11 @@ def receive(answers):
 
 
 class Sentinel(Process):
-    def __init__(self, folder, master, quorum, lines=(), name="main"):
+    user = tls = None
+    call = Redis.call
+
+    def __init__(self, folder, master, quorum, lines=(), name="main", password=None):
+        self.password = password
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self.master = name
@@ -94,9 +95,6 @@ class Sentinel(Process):
         except OSError:
             return False
 
-    user = password = tls = None
-    call = Redis.call
-
     def says(self):
         """The port of the master, by its word."""
         return int(self.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master)[1])
@@ -105,13 +103,13 @@ class Sentinel(Process):
 class Watched:
     """A master, a replica and three sentinels that know of each other and of the replica."""
 
-    def __init__(self, start, *extra, lines=(), **introduction):
+    def __init__(self, start, *extra, lines=(), sentinel_password=None, **introduction):
         self.master = start(Redis, *extra, **introduction)
         auth = []
         if introduction.get("password"):
             auth += ["--masterauth", introduction["password"]] + (["--masteruser", introduction["user"]] if introduction.get("user") else [])
         self.replica = start(Redis, "--replicaof", f"127.0.0.1 {self.master.port}", *auth, *extra, **introduction)
-        self.sentinels = [start(Sentinel, self.master, 2, lines) for _ in range(3)]
+        self.sentinels = [start(Sentinel, self.master, 2, lines, password=sentinel_password) for _ in range(3)]
         self.settings = {"redis.sentinel.urls": ",".join(sentinel.url for sentinel in self.sentinels), "redis.sentinel.master": "main"}
 
         def ready():
@@ -138,10 +136,22 @@ class Cluster:
         self.settings = {"redis.cluster": self.urls}
 
     def new_node(self):
-        port = free_port()
-        return self.start(
-            Redis, "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{port}.conf", "--cluster-port", free_port(),
+        port, bus = free_port(), free_port()
+        node = self.start(
+            Redis, "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{port}.conf", "--cluster-port", bus,
             "--cluster-node-timeout", self.timeout, *self.extra, port=port)
+        node.bus = bus
+        return node
+
+    def join(self):
+        """A new master without slots, which all others know."""
+        node = self.new_node()
+        node.call("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port, self.nodes[0].bus)
+        everybody = [*self.nodes, node]
+        eventually(lambda: all(all(self.id_of(other) in one.call("CLUSTER", "NODES") for other in everybody) for one in everybody), 15)
+        eventually(lambda: "cluster_state:ok" in node.call("CLUSTER", "INFO"), 15)
+        self.nodes = everybody
+        return node
 
     def cli(self, *arguments):
         done = subprocess.run(["redis-cli", *arguments], capture_output=True, text=True, timeout=60)

@@ -78,6 +78,7 @@ final class ClusterWorld {
     func latency() -> Span { chance.span(in: .microseconds(100)..<slowest) }
     func mailDelay() -> Span { chance.span(in: .microseconds(1)..<(.milliseconds(chance.next() % 50 == 0 ? 40 : 2))) }
     func backoff() -> Span { chance.span(in: .milliseconds(50)..<(.milliseconds(800))) }
+    func reachable(_ node: Int) -> Instant { isolatedUntil[node] }
     func canReach(_ node: Int) -> Bool { isolatedUntil[node] <= now }
     func liveName(_ channel: Name) -> [UInt8] { [UInt8]("hub:c:".utf8) + channel.bytes }
 
@@ -86,11 +87,26 @@ final class ClusterWorld {
         return lastLink
     }
 
+    /// In the order of arrival, also when the server is frozen meanwhile.
     func arrive(at server: ModelRedis, after time: Instant, _ body: @escaping () -> Void) {
-        plan(max(time, server.frozenUntil)) { [weak self] in
+        plan(time) { [weak self] in
             guard let self else { return }
-            if server.frozenUntil > self.now { return self.arrive(at: server, after: server.frozenUntil, body) }
-            body()
+            if server.frozenUntil > self.now || !server.inbox.isEmpty {
+                server.inbox.append(body)
+                if server.inbox.count == 1 { self.thaw(server) }
+            } else {
+                body()
+            }
+        }
+    }
+
+    private func thaw(_ server: ModelRedis) {
+        plan(server.frozenUntil) { [weak self] in
+            guard let self else { return }
+            if server.frozenUntil > self.now { return self.thaw(server) }
+            let waiting = server.inbox
+            server.inbox = []
+            for body in waiting { body() }
         }
     }
 
@@ -98,7 +114,10 @@ final class ClusterWorld {
     func handOut(_ heard: Heard, of channel: Name, from server: ModelRedis) {
         let name = liveName(channel)
         for node in nodes where node.pubsub.server === server && server.listeners[node.pubsub.number]?.contains(name) == true {
-            node.pubsub.return(node.pubsub.number) { node.run { node.heard(name, channel, heard) } }
+            let link = node.pubsub.number
+            node.pubsub.return(link) {
+                node.run { if node.pubsub.isUp, node.pubsub.number == link { node.heard(name, channel, heard) } }
+            }
         }
     }
 
@@ -291,10 +310,9 @@ final class ClusterWorld {
     /// Heals everything, brings everybody back, lets the last word of each channel through, and judges.
     func settle() -> (report: CheckReport, problems: [String]) {
         slowest = .milliseconds(2)
-        primary.frozenUntil = now
+        // What's frozen, paused or cut off is so for 20 s at most.
+        pass(.seconds(25))
         for node in nodes.indices {
-            isolatedUntil[node] = now
-            nodes[node].pausedUntil = now
             let running = nodes[node]
             if running.server !== primary { running.server = primary }
             if running.commands.server !== primary || running.pubsub.server !== primary { cut(running) }

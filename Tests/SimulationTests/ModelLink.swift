@@ -51,7 +51,8 @@ final class ModelLink {
         let key = lastOwed
         owed[key] = (world.now, lost)
         let connection = number
-        lastArrival = max(lastArrival, world.now + world.latency())
+        // A line that is cut delays: a stream loses nothing but its end.
+        lastArrival = max(lastArrival, world.now + world.latency(), world.reachable(node))
         world.arrive(at: server, after: lastArrival) { [weak self] in
             guard let self, self.life == server.life else { return }
             if let end = self.endOf[connection], self.world.now > end { return }
@@ -65,8 +66,8 @@ final class ModelLink {
 
     /// Something comes back on the connection, behind what's on its way already.
     func `return`(_ connection: Int, _ body: @escaping () -> Void) {
-        guard isUp, number == connection, world.canReach(node) else { return }
-        lastReturn = max(lastReturn, world.now + world.latency())
+        guard isUp, number == connection else { return }
+        lastReturn = max(lastReturn, world.now + world.latency(), world.reachable(node))
         world.plan(lastReturn) { [weak self] in
             guard let self, self.isUp, self.number == connection else { return }
             body()

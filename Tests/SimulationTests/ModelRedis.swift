@@ -22,6 +22,8 @@ final class ModelRedis {
     var listeners: [Int: Set<[UInt8]>] = [:]
     /// Nothing is carried out before.
     var frozenUntil = Instant(nanoseconds: 0)
+    /// What came while it was frozen.
+    var inbox: [() -> Void] = []
     /// A new one each time that it starts: what was on its way to the one before is gone.
     var life = 0
 

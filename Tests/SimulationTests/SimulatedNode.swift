@@ -222,7 +222,7 @@ final class SimulatedNode {
         world.trace(
             "node \(number) hears \(channel) \(message.position) after \(message.previous), \(wishes[index].state), at \(wishes[index].feed.position.map { "\($0)" } ?? "-")"
         )
-        if wishes[index].feed.position == nil { answerWaiters(index, channel, before: message.before) }
+        if wishes.beginsWithMessage(index) { answerWaiters(index, channel, before: message.before) }
         switch wishes.judge(index, message.position, previous: message.previous, pongs: pongs) {
         case .drop: return
         case .deliver:

@@ -40,7 +40,7 @@ package struct StreamPage: Equatable {
     }
 
     /// nil for anything that our script doesn't answer: the stream lies where others may write.
-    init?(_ reply: borrowing Reply, to query: HistoryQuery) {
+    package init?(_ reply: borrowing Reply, to query: HistoryQuery) {
         guard let count = reply.elements(0), count >= 5, count % 4 == 1, reply.count == count + 1,
             let epoch = reply.string(1).flatMap({ Mark($0) }), let offset = reply.string(2)?.decimal, offset < 1 << 53,
             let tag = reply.string(3).flatMap({ Mark($0) }), let reason = reply.string(4), let more = reply.string(5)
@@ -60,7 +60,8 @@ package struct StreamPage: Equatable {
             else { return nil }
             entries.append(
                 Heard(
-                    position: Position(epoch: epoch, offset: place, tag: mark), previous: previous, publication: PublicationCodec.decode(body)
+                    position: Position(epoch: epoch, offset: place, tag: mark), previous: previous,
+                    publication: PublicationCodec.decode(body)
                 ))
         }
         if failure == nil, case .position(let position)? = query.after, !query.isReverse { proveWhole(from: position, query) }
@@ -81,7 +82,7 @@ package struct StreamPage: Equatable {
     }
 
     /// As a broker's owner gets it. nil: something in it can't be read.
-    func page(to query: HistoryQuery) -> HistoryPage? {
+    package func page(to query: HistoryQuery) -> HistoryPage? {
         if case .position(let before)? = query.before, before.epoch != tip.epoch, before != .start {
             return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
         }

@@ -35,7 +35,7 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         enum Step { case authenticate, select, name, role }
     }
 
-    /// For each of: connecting, greeting, resolving.
+    /// For each of: connecting (TLS handshake included), greeting, resolving.
     static var phaseDeadline: Span { .seconds(3) }
 
     private let loop: NetLoop
@@ -162,7 +162,8 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     }
 
     private func open(_ address: SocketAddress) {
-        state = .connecting(loop.openStream(to: address, connectDeadline: Self.phaseDeadline, handler: self))
+        state = .connecting(
+            loop.openStream(to: address, connectDeadline: Self.phaseDeadline, tls: access.peer(at: place), handler: self))
     }
 
     private func lose(_ reason: String, at now: Instant) {
@@ -173,7 +174,9 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         stream?.close()
         out.removeAll()
         state = .waiting(until: now + backoff.delay(&chance))
-        owner?.ended("\(place?.description ?? "Redis"): \(reason)")
+        // The system's own words begin with the address.
+        let name = place?.description ?? "Redis"
+        owner?.ended(reason.hasPrefix(name) ? reason : "\(name): \(reason)")
     }
 
     // MARK: Greeting

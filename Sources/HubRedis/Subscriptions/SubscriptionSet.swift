@@ -311,7 +311,9 @@ package struct SubscriptionSet {
             return nil
         }
         change(index) { $0.state = .live }
-        guard case .channel = self[index].subject else { return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil) }
+        guard case .channel = self[index].subject else {
+            return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil)
+        }
         compare(index, position, .linkLost, pings)
         return ReadOutcome()
     }
@@ -319,6 +321,15 @@ package struct SubscriptionSet {
     package struct ReadOutcome: Equatable {
         /// Of a partition's feed.
         package var missed: ResyncReason?
+    }
+
+    /// Whether a message that comes now is the first word on where its channel is: then those who wait begin before it. Not while the
+    /// subscription is being made or given up: what comes then isn't followed by what comes next.
+    package func beginsWithMessage(_ index: Int) -> Bool {
+        switch self[index].state {
+        case .unread, .reading, .live: self[index].chain.position == nil
+        case .absent, .subscribing, .unsubscribing: false
+        }
     }
 
     /// A message of a channel came: it says itself where the channel is, so nothing needs to be read any more.

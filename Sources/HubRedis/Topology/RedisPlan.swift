@@ -1,5 +1,7 @@
+import Glibc
 import HubBase
 import HubCore
+import HubNet
 
 /// What the configuration says about Redis, read: which servers, and how to introduce ourselves to them.
 package struct RedisPlan {
@@ -20,6 +22,9 @@ package struct RedisPlan {
     private let user: [UInt8]?
     private let password: Secret?
     private let database: Int
+    /// nil: plain. One scheme holds for all servers, sentinels and data alike.
+    private let tls: TLSClientContext?
+    private let tlsName: String?
     private let sentinelUser: [UInt8]?
     private let sentinelPassword: Secret?
 
@@ -28,9 +33,15 @@ package struct RedisPlan {
         return false
     }
 
+    package var trustsAnybody: Bool {
+        if case .anyone? = tls?.trust { return true }
+        return false
+    }
+
     package init(_ redis: Configuration.Redis) throws(Problem) {
         let given = [
-            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty), ("redis.cluster", !redis.cluster.isEmpty),
+            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty),
+            ("redis.cluster", !redis.cluster.isEmpty),
         ].filter(\.1).map(\.0)
         guard given.count <= 1 else { throw Problem(description: "\(given[0]) and \(given[1]) are both given: a hub has one Redis") }
         guard redis.sentinel.urls.isEmpty == (redis.sentinel.master == nil) else {
@@ -46,10 +57,15 @@ package struct RedisPlan {
             throw Problem(description: "redis.sentinel.user needs its password: redis.sentinel.password or redis.sentinel.passwordFile")
         }
         var database = redis.database
+        let usesTLS: Bool
         if let master = redis.sentinel.master {
-            servers = .sentinel(try RedisPlan.places(redis.sentinel.urls, of: "redis.sentinel.urls"), name: [UInt8](master.utf8))
+            let urls = try RedisPlan.urls(redis.sentinel.urls, of: "redis.sentinel.urls")
+            servers = .sentinel(urls.map(\.place), name: [UInt8](master.utf8))
+            usesTLS = urls.contains { $0.usesTLS }
         } else if !redis.cluster.isEmpty {
-            servers = .cluster(try RedisPlan.places(redis.cluster, of: "redis.cluster"))
+            let urls = try RedisPlan.urls(redis.cluster, of: "redis.cluster")
+            servers = .cluster(urls.map(\.place))
+            usesTLS = urls.contains { $0.usesTLS }
             guard (database ?? 0) == 0 else {
                 throw Problem(description: "redis.database is \(database ?? 0), but a cluster (redis.cluster) has database 0 only")
             }
@@ -60,7 +76,10 @@ package struct RedisPlan {
             }
             servers = .single(url.place)
             database = database ?? url.database
+            usesTLS = url.usesTLS
         }
+        tls = try RedisPlan.context(redis.tls, isUsed: usesTLS)
+        tlsName = redis.tls.name
         user = redis.user.map { [UInt8]($0.utf8) }
         password = redis.password
         self.database = database ?? 0
@@ -68,21 +87,58 @@ package struct RedisPlan {
         sentinelPassword = redis.sentinel.password
     }
 
-    private static func places(_ urls: [String], of setting: String) throws(Problem) -> [RedisURL.Place] {
-        var places: [RedisURL.Place] = []
-        for text in urls {
-            do throws(RedisURL.Problem) { places.append(try RedisURL(text).place) } catch {
+    private static func urls(_ texts: [String], of setting: String) throws(Problem) -> [RedisURL] {
+        var urls: [RedisURL] = []
+        for text in texts {
+            do throws(RedisURL.Problem) { urls.append(try RedisURL(text)) } catch {
                 throw Problem(description: "\(setting) must hold \(error)")
             }
         }
-        return places
+        guard urls.allSatisfy({ $0.usesTLS == urls[0].usesTLS }) else {
+            throw Problem(description: "\(setting) mixes redis:// and rediss://: it's TLS with all of them or with none")
+        }
+        return urls
+    }
+
+    private static func context(_ tls: Configuration.Redis.TLS, isUsed: Bool) throws(Problem) -> TLSClientContext? {
+        let given = [
+            ("redis.tls.ca", tls.authorities != nil), ("redis.tls.cert", tls.certificate != nil), ("redis.tls.key", tls.key != nil),
+            ("redis.tls.name", tls.name != nil), ("redis.tls.insecure", tls.isInsecure),
+        ].filter(\.1).map(\.0)
+        guard isUsed else {
+            guard let first = given.first else { return nil }
+            throw Problem(description: "\(first) is for TLS, but the addresses of Redis begin with redis://: rediss:// means TLS")
+        }
+        guard !tls.isInsecure || tls.authorities == nil else {
+            throw Problem(
+                description: "redis.tls.insecure and redis.tls.ca are both given: either somebody vouches for the servers or nobody does")
+        }
+        var identity: TLSCertificate?
+        switch (tls.certificate, tls.key) {
+        case (nil, nil): break
+        case (let certificate?, let key?):
+            do throws(TLSCertificate.Problem) {
+                identity = try TLSCertificate(chain: certificate.bytes, key: key, names: nil, now: Int64(time(nil)))
+            } catch {
+                throw Problem(description: "\(error.isOfKey ? "redis.tls.key" : "redis.tls.cert") names a file which \(error.description)")
+            }
+        case (nil, _?): throw Problem(description: "redis.tls.key needs redis.tls.cert, the certificate that it belongs to")
+        case (_?, nil): throw Problem(description: "redis.tls.cert needs redis.tls.key, its key")
+        }
+        let trust: TLSClientContext.Trust =
+            tls.isInsecure ? .anyone : tls.authorities.map { .only($0.bytes) } ?? .system
+        do throws(TLSCertificate.Problem) { return try TLSClientContext(trust: trust, identity: identity) } catch {
+            throw Problem(description: "redis.tls.ca names a file which \(error.description)")
+        }
     }
 
     /// What an address in a list has to be; nil when it's fine. Passwords and databases have settings of their own there.
     package static func listProblem(_ text: String) -> String? {
         do throws(RedisURL.Problem) {
             let url = try RedisURL(text)
-            if url.user != nil || url.password != nil { return "\"redis://HOST:PORT\" without user and password, which have settings of their own" }
+            if url.user != nil || url.password != nil {
+                return "\"redis://HOST:PORT\" without user and password, which have settings of their own"
+            }
             if url.database != nil { return "\"redis://HOST:PORT\" without a database, which has a setting of its own" }
             return nil
         } catch { return error.description }
@@ -92,10 +148,12 @@ package struct RedisPlan {
 
     /// To a server that holds data.
     func access(_ name: [UInt8]) -> RedisAccess {
-        var access = RedisAccess(user: user, password: password, database: database, name: name)
+        var access = RedisAccess(user: user, password: password, database: database, name: name, tls: tls, tlsName: tlsName)
         if case .sentinel = servers { access.mustBeMaster = true }
         return access
     }
 
-    func sentinelAccess(_ name: [UInt8]) -> RedisAccess { RedisAccess(user: sentinelUser, password: sentinelPassword, name: name) }
+    func sentinelAccess(_ name: [UInt8]) -> RedisAccess {
+        RedisAccess(user: sentinelUser, password: sentinelPassword, name: name, tls: tls, tlsName: tlsName)
+    }
 }
