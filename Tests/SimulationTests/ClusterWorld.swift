@@ -151,7 +151,8 @@ final class ClusterWorld {
         checker.ended(number)
         clients[number].node = nil
         let running = nodes[node]
-        running.run { running.leave(number) }
+        let connection = clients[number].connection
+        running.run { running.leave(number, connection: connection) }
     }
 
     func joined(_ item: SimulatedNode.Asked, _ answer: JoinAnswer) {

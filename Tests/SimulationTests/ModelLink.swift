@@ -51,10 +51,11 @@ final class ModelLink {
         let key = lastOwed
         owed[key] = (world.now, lost)
         let connection = number
+        let life = life
         // A line that is cut delays: a stream loses nothing but its end.
         lastArrival = max(lastArrival, world.now + world.latency(), world.reachable(node))
         world.arrive(at: server, after: lastArrival) { [weak self] in
-            guard let self, self.life == server.life else { return }
+            guard let self, life == server.life else { return }
             if let end = self.endOf[connection], self.world.now > end { return }
             let result = carryOut(server)
             self.return(connection) {

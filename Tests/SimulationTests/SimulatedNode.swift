@@ -46,7 +46,8 @@ final class SimulatedNode {
     private var inbox: [() -> Void] = []
 
     // The loop.
-    private var members: [Name: Set<Int>] = [:]
+    /// Clients, each with its connection.
+    private var members: [Name: [Int: Int]] = [:]
     private var asked: [UInt64: Asked] = [:]
     private var lastTag: UInt64 = 0
 
@@ -376,27 +377,36 @@ final class SimulatedNode {
         switch result {
         case .failure: world.refusedJoin(item)
         case .success(let answer):
-            if !answer.hasMore { members[item.channel, default: []].insert(item.client) }
+            if !answer.hasMore { members[item.channel, default: [:]][item.client] = item.connection }
             world.joined(item, answer)
         }
     }
 
-    func leave(_ client: Int) {
-        for channel in members.keys where members[channel]?.remove(client) != nil { dropIfEmpty(channel) }
+    func leave(_ client: Int, connection: Int) {
+        for channel in members.keys.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) })
+        where members[channel]?[client] == connection {
+            members[channel]?[client] = nil
+            dropIfEmpty(channel)
+        }
+    }
+
+    /// What's written for a connection that has gone reaches nobody.
+    private func present(_ channel: Name) -> [Int] {
+        members[channel, default: [:]].filter { world.clients[$0.key].isOn($0.value) }.keys.sorted()
     }
 
     private func dropIfEmpty(_ channel: Name) {
-        guard members[channel, default: []].isEmpty, !asked.values.contains(where: { $0.channel == channel }) else { return }
+        guard members[channel, default: [:]].isEmpty, !asked.values.contains(where: { $0.channel == channel }) else { return }
         machine.drop(channel, loop: 0)
         carryOut()
     }
 
     private func deliver(_ publication: PositionedPublication, _ channel: Name) {
-        for client in members[channel, default: []].sorted() { world.delivered(publication, channel, to: client) }
+        for client in present(channel) { world.delivered(publication, channel, to: client) }
     }
 
     private func announce(_ channel: Name, _ position: Position) {
-        for client in members[channel, default: []].sorted() { world.announced(channel, position, to: client) }
+        for client in present(channel) { world.announced(channel, position, to: client) }
     }
 
     /// Everybody who waits for an answer or a subscription here.
