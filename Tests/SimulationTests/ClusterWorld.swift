@@ -280,8 +280,10 @@ final class ClusterWorld {
     }
 
     private func cut(_ node: SimulatedNode) {
-        node.commands.cut()
-        node.run { node.cutPubsub() }
+        node.run {
+            node.cutCommands()
+            node.cutPubsub()
+        }
     }
 
     func forgetChannel() { primary.data.channels[channels[Int(chance.next() % UInt64(channels.count))]] = nil }

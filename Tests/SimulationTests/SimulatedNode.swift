@@ -117,6 +117,7 @@ final class SimulatedNode {
     func cutCommands() {
         world.trace("node \(number) loses its command link")
         commands.cut()
+        wishes.commandsLost()
         commandsAgainAt = world.now + world.backoff()
     }
 
@@ -227,6 +228,9 @@ final class SimulatedNode {
         switch wishes.judge(index, message.position, previous: message.previous, pongs: pongs) {
         case .drop: return
         case .deliver:
+            received(PositionedPublication(position: message.position, previous: message.previous, publication: publication), channel)
+        case .deliverAfterGap:
+            resync(channel, message.before, .epochChanged)
             received(PositionedPublication(position: message.position, previous: message.previous, publication: publication), channel)
         case .hold: wishes.hold(index, message)
         }
@@ -342,7 +346,10 @@ final class SimulatedNode {
             lost: { [weak self] in self?.run { self?.publishing.append(call) } })
     }
 
-    private func published(_ call: Publishing, _ result: PublishResult) { answerPublish(call, result) }
+    private func published(_ call: Publishing, _ result: PublishResult) {
+        if let index = wishes.find(world.liveName(call.channel)) { wishes.acknowledged(index, at: result.position) }
+        answerPublish(call, result)
+    }
 
     private func answerPublish(_ call: Publishing, _ result: PublishResult?) {
         mail { [weak self] in

@@ -344,6 +344,16 @@ package struct SubscriptionSet {
         return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
     }
 
+    /// One of this node's publications was acknowledged at `position`.
+    package mutating func acknowledged(_ index: Int, at position: Position) { entries[index]?.feed.acknowledged(at: position) }
+
+    /// The command link that has `lanes` is lost. Cost: a look at every channel.
+    package mutating func commandsLost(in lanes: LaneSet = .all) {
+        for index in entries.indices {
+            if let lane = entries[index]?.lane, lanes.contains(lane) { entries[index]?.feed.commandsLost() }
+        }
+    }
+
     private mutating func wasHeard(_ index: Int) -> Bool {
         switch self[index].state {
         // Nobody wanted it when it was let go; whoever wants it again begins after the next SUBSCRIBE.
