@@ -8,7 +8,8 @@ import HubWire
 ///   (`resync`, `recovered: false`);
 /// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
-/// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; then an announcement must have told.
+/// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
+///   stays, and everybody who was handed it.
 ///
 /// Cost: about 150 bytes for each message, 60 for each delivery, one or two look-ups for each event.
 package struct DeliveryChecker {
@@ -35,6 +36,8 @@ package struct DeliveryChecker {
         /// What it got since it began, or since a gap was announced to it last.
         var got: Set<Message> = []
         var isSubscribed = true
+        /// What of its own was acknowledged to it on this connection ahead of the cursor.
+        var promised: [Place: Mark] = [:]
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
     }
@@ -104,6 +107,10 @@ package struct DeliveryChecker {
         }
         sent.acknowledged = sent.acknowledged ?? position
         channels[channel].messages[message] = sent
+        let seat = Seat(client: client, channel: channel)
+        if let reader = readers[seat], reader.isSubscribed, !reader.isPaging, position.offset > reader.cursor.offset {
+            readers[seat]?.promised[Place(epoch: position.epoch, offset: position.offset)] = position.tag
+        }
         channels[channel].lastAcknowledged = position
         note(message, at: position, previous: nil, channel, client)
     }
@@ -167,6 +174,7 @@ package struct DeliveryChecker {
         let seat = Seat(client: client, channel: channel)
         readers[seat]?.cursor = position
         readers[seat]?.got = []
+        readers[seat]?.promised = [:]
         readers[seat]?.isPaging = false
     }
 
@@ -176,7 +184,10 @@ package struct DeliveryChecker {
 
     /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
     package mutating func ended(_ client: Int) {
-        for seat in readers.keys where seat.client == client { readers[seat]?.isSubscribed = false }
+        for seat in readers.keys where seat.client == client {
+            readers[seat]?.isSubscribed = false
+            readers[seat]?.promised = [:]
+        }
     }
 
     // MARK: The end
@@ -186,7 +197,7 @@ package struct DeliveryChecker {
         for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
         for channel in channels.indices {
             settleOrder(of: channel)
-            settleTakenBack(of: channel)
+            countTakenBack(of: channel)
         }
         report.unanswered =
             report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
@@ -229,16 +240,12 @@ package struct DeliveryChecker {
         }
     }
 
-    /// Acknowledged at a place where somebody was handed another message: taken back, which must have been announced.
-    private mutating func settleTakenBack(of channel: Int) {
-        for (message, sent) in channels[channel].messages {
+    /// Acknowledged at a place where somebody was handed another message.
+    private mutating func countTakenBack(of channel: Int) {
+        for sent in channels[channel].messages.values {
             guard let position = sent.acknowledged else { continue }
-            let place = Place(epoch: position.epoch, offset: position.offset)
-            guard let standing = channels[channel].places[place], standing.count > 1 else { continue }
-            report.takenBack += 1
-            if channels[channel].announcements == 0 {
-                find(.lost, channel, sent.client, "\(message), acknowledged at \(position), was taken back, and nobody was told")
-            }
+            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            if let standing, standing.count > 1 { report.takenBack += 1 }
         }
     }
 
@@ -267,6 +274,12 @@ package struct DeliveryChecker {
         }
         if readers[seat]?.got.insert(message).inserted == false {
             find(.twice, channel, client, "got \(message) again, at \(position)")
+        }
+        if let own = readers[seat]?.promised.removeValue(forKey: Place(epoch: position.epoch, offset: position.offset)), own != position.tag
+        {
+            find(
+                .lost, channel, client,
+                "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told")
         }
         note(message, at: position, previous: cursor.tag, channel, client)
         readers[seat]?.cursor = position
