@@ -83,6 +83,7 @@ let package = Package(
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
+        tests("SimulationTests", ["HubCheck", "HubRedis", "HubCore", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // The fuzzed parsers' corpora, replayed.
