@@ -13,12 +13,56 @@ package struct Configuration: Sendable {
     package var pin: Int?
     package var isDevelopment = false
 
+    /// One of `url`, `sentinel.urls` and `cluster`; none: the embedded broker.
     package struct Redis: Sendable {
-        /// nil: the embedded broker.
+        package struct Sentinel: Sendable {
+            package var urls: [String] = []
+            /// What the sentinels call the Redis.
+            package var master: String?
+            package var user: String?
+            package var password: Secret?
+            package init() {}
+        }
+
+        /// For `rediss://` addresses.
+        package struct TLS: Sendable {
+            /// Who may vouch for the servers; nil: the system's authorities.
+            package var authorities: File?
+            /// What to show a server that asks who we are.
+            package var certificate: File?
+            package var key: Secret?
+            /// What the servers' certificates have to stand for; nil: the name or address that they're reached by.
+            package var name: String?
+            package var isInsecure = false
+            package init() {}
+        }
+
+        /// A file that was read.
+        package struct File: Sendable, Equatable {
+            package var path: String
+            package var bytes: [UInt8]
+
+            package init(path: String, bytes: [UInt8]) {
+                self.path = path
+                self.bytes = bytes
+            }
+        }
+
         package var url: String?
+        package var tls = TLS()
+        package var sentinel = Sentinel()
+        /// Some nodes of the cluster.
+        package var cluster: [String] = []
         package var prefix = "hub"
+        /// Of Redis's ACL; nil: "default".
+        package var user: String?
         package var password: Secret?
+        /// Beats the URL's.
+        package var database: Int?
         package init() {}
+
+        /// Whether the node meets others on a Redis.
+        package var isUsed: Bool { url != nil || !sentinel.urls.isEmpty || !cluster.isEmpty }
     }
     package var redis = Redis()
 

@@ -7,6 +7,8 @@ final class CommandEncoder {
     let keys: KeySpace
     let timers: PresenceTimers
     private let incarnation: Name
+    /// Whether messages go to their shard alone: in a cluster.
+    private let isSharded: Bool
     private let fingerprint = Fingerprint()
     private var chance: Chance
     private var standard = HistoryOptions()
@@ -19,11 +21,12 @@ final class CommandEncoder {
     static let sweepLimit = 100
 
     init(
-        keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, chance: Chance
+        keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, isSharded: Bool, chance: Chance
     ) {
         self.keys = keys
         self.timers = timers
         self.incarnation = incarnation
+        self.isSharded = isSharded
         self.chance = chance
         setNamespaces(namespaces)
     }
@@ -53,7 +56,7 @@ final class CommandEncoder {
         case .inspect(let user, _): inspect(user, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
-        case .probe(let number): probe(number, &out)
+        case .probe(let number, let partition): probe(number, partition, &out)
         case .ping:
             out.command(1)
             out.argument("PING")
@@ -112,7 +115,7 @@ final class CommandEncoder {
         scratch.append("E:")
         PublicationCodec.encode(publication, into: &scratch)
         out.command(3)
-        out.argument("PUBLISH")
+        out.argument(isSharded ? "SPUBLISH" : "PUBLISH")
         out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.live, channel.bytes)
         out.argument(scratch.bytes)
         scratch.removeAll()
@@ -132,10 +135,10 @@ final class CommandEncoder {
         out.argument("g")
     }
 
-    private func probe(_ number: UInt64, _ out: inout ByteBuffer) {
+    private func probe(_ number: UInt64, _ partition: Int, _ out: inout ByteBuffer) {
         out.command(3)
-        out.argument("PUBLISH")
-        out.argument(keys.probeChannel(incarnation))
+        out.argument(isSharded ? "SPUBLISH" : "PUBLISH")
+        out.argument(keys.probeChannel(incarnation, partition))
         out.argument(decimal: number)
     }
 

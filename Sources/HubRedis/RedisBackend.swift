@@ -17,30 +17,32 @@ package final class RedisBackend {
     let encoder: CommandEncoder
     let keys: KeySpace
     let node: Name
-    private let incarnation: Name
+    let incarnation: Name
+    private let plan: RedisPlan
+    private var chance: Chance
     // Made in `init` after `self`, and never changed.
-    private var linkStorage: RedisLink?
-    private var subscriberStorage: RedisSubscriber?
+    private var mastersStorage: Masters?
+    private var linkStorage: CommandLinks?
+    private var subscriberStorage: SubscriberLinks?
+    private var topology = Topology.fixed
     // Each takes itself out in its `deinit`.
     unowned(unsafe) var broker: RedisBroker?
     unowned(unsafe) var store: RedisPresenceStore?
 
+    /// Who says where the masters are.
+    private enum Topology {
+        case fixed
+        case sentinel(SentinelWatch)
+        case cluster(ClusterWatch)
+    }
+
     private var isStarted = false
     private var stops = 0
     private var lastSlowTurn = Instant(nanoseconds: 0)
-    private var linkProblem: String?
-    private var subscriberProblem: String?
     private var health: BackendHealth?
-    private var probes: [Probe] = []
-    private var lastProbe: UInt64 = 0
+    private var probes = Probes()
     /// Messages on our pub/sub channels that weren't ours to read.
     package private(set) var foreignMessages: UInt64 = 0
-
-    private struct Probe {
-        var number: UInt64
-        var tag: RequestTag
-        var deadline: Instant
-    }
 
     /// A probe's way there and back. Longer than a command's deadline: when Redis is silent the link says so first.
     static let probeDeadline: Span = .milliseconds(3500)
@@ -54,31 +56,37 @@ package final class RedisBackend {
         loop: NetLoop, redis: Configuration.Redis, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name,
         node: Name, chance: Chance
     ) throws(Problem) {
-        var chance = chance
         guard let keys = KeySpace(prefix: redis.prefix) else {
             throw Problem(description: "redis.prefix: 1 to 64 letters, digits, '-', '_', '.' and ':'")
         }
-        let url: RedisURL
-        do {
-            url = try RedisURL(redis.url ?? "redis://127.0.0.1:6379")
-        } catch {
-            throw Problem(description: error.description)
-        }
+        do throws(RedisPlan.Problem) { plan = try RedisPlan(redis) } catch { throw Problem(description: error.description) }
         self.loop = loop
         self.keys = keys
         self.node = node
         self.incarnation = incarnation
+        var chance = chance
         encoder = CommandEncoder(
-            keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, chance: Chance(seed: chance.next()))
-        let command = RedisConnection<RedisLink>(
-            loop: loop, url: url, password: redis.password, name: RedisBackend.clientName(incarnation, "commands"),
+            keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, isSharded: plan.isCluster,
             chance: Chance(seed: chance.next()))
-        let pubsub = RedisConnection<RedisSubscriber>(
-            loop: loop, url: url, password: redis.password, name: RedisBackend.clientName(incarnation, "subscriptions"),
-            chance: Chance(seed: chance.next()))
-        linkStorage = RedisLink(connection: command, keys: keys, loop: loop, owner: self)
-        subscriberStorage = RedisSubscriber(connection: pubsub, loop: loop, seed: chance.next(), owner: self)
-        wantOwnChannels()
+        self.chance = chance
+        let masters = Masters(loop: loop, isCluster: plan.isCluster, backend: self)
+        mastersStorage = masters
+        linkStorage = CommandLinks(loop: loop, keys: keys, masters: masters, backend: self)
+        subscriberStorage = SubscriberLinks(seed: self.chance.next(), slots: keys.slots, isSharded: plan.isCluster, backend: self)
+        for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
+        switch plan.servers {
+        case .single(let place): masters.setOnly(place)
+        case .sentinel(let places, let name):
+            masters.setOnly(nil)
+            topology = .sentinel(
+                SentinelWatch(places, name: name, loop: loop, chance: Chance(seed: self.chance.next()), backend: self) { [plan] in
+                    plan.sentinelAccess(RedisBackend.clientName(incarnation, $0))
+                })
+        case .cluster(let places):
+            let access = plan.access(RedisBackend.clientName(incarnation, "topology"))
+            topology = .cluster(ClusterWatch(places, access: access, loop: loop, chance: Chance(seed: self.chance.next()), backend: self))
+        }
+        lanesMoved()
     }
 
     /// CLIENT SETNAME takes no spaces and no control characters.
@@ -90,17 +98,30 @@ package final class RedisBackend {
         return name
     }
 
-    private func wantOwnChannels() {
-        _ = subscriber.set.want(keys.probeChannel(incarnation), .probe)
-        for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
+    /// The two links to one master.
+    func makeLinks(_ place: RedisURL.Place?) -> (RedisLink, RedisSubscriber) {
+        let command = RedisConnection<RedisLink>(
+            loop: loop, place: place, access: plan.access(RedisBackend.clientName(incarnation, "commands")), chance: Chance(seed: chance.next()))
+        let pubsub = RedisConnection<RedisSubscriber>(
+            loop: loop, place: place, access: plan.access(RedisBackend.clientName(incarnation, "subscriptions")),
+            chance: Chance(seed: chance.next()))
+        return (
+            RedisLink(connection: command, keys: keys, loop: loop, isSharded: plan.isCluster, owner: link),
+            RedisSubscriber(connection: pubsub, loop: loop, owner: subscriber)
+        )
     }
 
-    var link: RedisLink {
+    var masters: Masters {
+        guard let mastersStorage else { preconditionFailure("made in init") }
+        return mastersStorage
+    }
+
+    var link: CommandLinks {
         guard let linkStorage else { preconditionFailure("made in init") }
         return linkStorage
     }
 
-    var subscriber: RedisSubscriber {
+    var subscriber: SubscriberLinks {
         guard let subscriberStorage else { preconditionFailure("made in init") }
         return subscriberStorage
     }
@@ -110,23 +131,32 @@ package final class RedisBackend {
     func start(at now: Instant) {
         guard !isStarted else { return }
         isStarted = true
-        link.start(at: now)
-        subscriber.start(at: now)
+        masters.start(at: now)
+        switch topology {
+        case .fixed: break
+        case .sentinel(let watch): watch.start(at: now)
+        case .cluster(let watch): watch.start(at: now)
+        }
     }
 
     /// The links close once all of the pair have stopped.
     func stop() {
         stops += 1
         guard stops == (broker == nil ? 0 : 1) + (store == nil ? 0 : 1) else { return }
-        if link.isUp {
+        if link.refusal() == nil {
             // A word of parting, so that the node isn't listed until its entry ends. Nobody waits for the answer.
             link.send(.announce(facts: [], .none))
-            link.flush()
+            masters.flush()
             loop.flushEarly()
         }
+        switch topology {
+        case .fixed: break
+        case .sentinel(let watch): watch.stop()
+        case .cluster(let watch): watch.stop()
+        }
+        masters.stop()
         link.stop()
-        subscriber.stop()
-        failProbes { _ in true }
+        tellProbes(probes.failAll())
         isStarted = false
         stops = 0
         health = nil
@@ -134,41 +164,66 @@ package final class RedisBackend {
 
     func advance(at now: Instant) {
         guard isStarted else { return }
+        switch topology {
+        case .fixed: break
+        case .sentinel(let watch): watch.advance(at: now)
+        case .cluster(let watch): watch.advance(at: now)
+        }
+        masters.advance(at: now)
         link.advance(at: now)
-        subscriber.advance(at: now)
         readPositions()
         if now.since(lastSlowTurn) >= .milliseconds(100) {
             lastSlowTurn = now
             for (subject, tag) in subscriber.set.takeOverdue(at: now) {
                 if case .channel(let channel) = subject { broker?.delegate?.subscribed(channel, .failure(.redisAway), tag: tag) }
             }
-            if failProbes({ $0.deadline <= now }), link.isUp {
-                subscriber.drop("a message to ourselves didn't come back within \(RedisBackend.probeDeadline)")
+            for master in probes.silent(at: now) {
+                guard let master = masters.all.first(where: { $0.number == master }), master.link.isUp else { continue }
+                master.subscriber.drop("a message to ourselves didn't come back within \(RedisBackend.probeDeadline)")
             }
+            tellProbes(probes.failOverdue(at: now))
         }
-        tellHealth()
-        link.flush()
+        tellHealth(at: now)
+        masters.flush()
+    }
+
+    // MARK: Who has what
+
+    /// The sentinels name another master.
+    func masterMoved(to place: RedisURL.Place, because reason: String) { masters.moveOnly(to: place, because: reason) }
+
+    /// What is known of who has what may be out of date.
+    func topologyIsOld() {
+        switch topology {
+        case .fixed: break
+        case .sentinel(let watch): watch.askSoon()
+        case .cluster(let watch): watch.askSoon()
+        }
+    }
+
+    /// Each master is to carry a message to ourselves: in a cluster by one of its own partitions.
+    func lanesMoved() {
+        for master in masters.all {
+            guard let partition = masters.isCluster ? master.lanes.first : Partition.of(incarnation), partition < Partition.count else { continue }
+            _ = subscriber.set.want(keys.probeChannel(incarnation, partition), .probe(partition))
+        }
+    }
+
+    func linkDown(_ link: RedisLink) {
+        topologyIsOld()
+        if let master = masters.all.first(where: { $0.link === link }) { tellProbes(probes.fail(of: master.number)) }
     }
 
     // MARK: Health
 
-    func linkUp() { linkProblem = nil }
-    func linkDown(_ reason: String) {
-        linkProblem = reason
-        failProbes { _ in true }
-    }
-    func subscriberUp() { subscriberProblem = nil }
-    func subscriberDown(_ reason: String) { subscriberProblem = reason }
-
-    private func tellHealth() {
+    private func tellHealth(at now: Instant) {
         let current: BackendHealth
-        if link.isUp && subscriber.isUp {
-            current = .up
-        } else if let reason = linkProblem ?? subscriberProblem {
-            current = .down(reason)
-        } else {
+        if let problem = problem(at: now) {
             // The first attempt is under way.
-            return
+            guard !problem.isEmpty else { return }
+            current = .down(problem)
+        } else {
+            current = .up
         }
         // A new reason for the same state isn't news.
         switch (health, current) {
@@ -180,37 +235,54 @@ package final class RedisBackend {
         store?.delegate?.storeHealth(current)
     }
 
+    private func problem(at now: Instant) -> String? {
+        guard let problem = masters.problem(wasUp: health == .up, at: now) else { return nil }
+        switch topology {
+        case .fixed: return problem
+        case .sentinel(let watch): return problem.isEmpty ? watch.problem ?? "" : problem
+        case .cluster(let watch): return problem.isEmpty ? watch.problem ?? "" : problem
+        }
+    }
+
     // MARK: Probes
 
+    /// Through the publish path of each master.
     func probe(tag: RequestTag, at now: Instant) -> WireError? {
         if let refusal = link.refusal() { return refusal }
-        guard subscriber.isUp else { return .redisAway }
-        lastProbe += 1
-        probes.append(Probe(number: lastProbe, tag: tag, deadline: now + RedisBackend.probeDeadline))
-        link.send(.probe(lastProbe))
-        return nil
+        guard masters.problem(wasUp: health == .up, at: now) == nil else { return .redisAway }
+        for master in masters.all where !master.lanes.isEmpty && master.isUp {
+            guard let partition = probePartition(of: master) else { continue }
+            let number = probes.add(tag, master: master.number, deadline: now + RedisBackend.probeDeadline)
+            link.send(.probe(number, partition: partition))
+        }
+        // All of them wait for a subscription just now, which has a deadline of its own.
+        return probes.isPending(tag) ? nil : .redisAway
+    }
+
+    private func probePartition(of master: Master) -> Int? {
+        guard masters.isCluster else { return Partition.of(incarnation) }
+        return master.lanes.first { lane in
+            guard lane < Partition.count, let index = subscriber.set.find(keys.probeChannel(incarnation, lane)) else { return false }
+            return subscriber.set[index].state == .live
+        }
     }
 
     private func probeCameBack(_ body: UnsafeRawBufferPointer) {
-        guard let number = body.decimal, let place = probes.firstIndex(where: { $0.number == number }) else { return }
-        let tag = probes.remove(at: place).tag
+        guard let number = body.decimal, let tag = probes.cameBack(number) else { return }
         broker?.delegate?.probed(.success(()), tag: tag)
     }
 
-    @discardableResult
-    private func failProbes(_ which: (Probe) -> Bool) -> Bool {
-        let failed = probes.filter(which)
-        probes.removeAll(where: which)
-        for probe in failed { broker?.delegate?.probed(.failure(.redisAway), tag: probe.tag) }
-        return !failed.isEmpty
-    }
+    private func tellProbes(_ failed: [RequestTag]) { for tag in failed { broker?.delegate?.probed(.failure(.redisAway), tag: tag) } }
 
     // MARK: Positions
 
     private func readPositions() {
-        while link.refusal(replies: RedisBackend.readHeadroom) == nil, let index = subscriber.set.takeRead() {
-            let entry = subscriber.set[index]
-            link.send(.position(index: index, generation: entry.generation, entry.subject))
+        for master in masters.all where master.link.isUp {
+            let lanes = link.openLanes(of: master)
+            while master.link.owedReplies < RedisBackend.readHeadroom, let index = subscriber.set.takeRead(in: lanes) {
+                let entry = subscriber.set[index]
+                link.send(.position(index: index, generation: entry.generation, entry.subject))
+            }
         }
     }
 
@@ -273,7 +345,9 @@ package final class RedisBackend {
         case .apply(let call): store?.delegate?.applied(.failure(error), tag: call.tag)
         case .refresh(let call): store?.delegate?.refreshed(.failure(error), tag: call.tag)
         case .find(let sweep), .expire(let sweep): store?.delegate?.swept(.failure(error), partition: sweep.partition, tag: sweep.tag)
-        case .states(let call): store?.delegate?.read(.failure(error), tag: call.tag)
+        case .states(let call):
+            call.failure = error
+            store?.statesEnded(call)
         case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
@@ -291,9 +365,9 @@ package final class RedisBackend {
     // MARK: Messages
 
     /// A message on one of our pub/sub channels.
-    func heard(_ index: Int, _ body: UnsafeRawBufferPointer) {
+    func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) {
         let subject = subscriber.set[index].subject
-        if subject == .probe { return probeCameBack(body) }
+        if case .probe = subject { return probeCameBack(body) }
         guard let message = LiveMessage(body) else {
             foreignMessages += 1
             return
@@ -305,11 +379,11 @@ package final class RedisBackend {
                 answerWaiters(
                     index, channel, before: Position(epoch: position.epoch, offset: position.offset - 1, tag: previous))
             }
-            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: subscriber.pongs)
+            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: pongs)
             broker?.heard(position, previous: previous, body, verdict, channel)
         case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel)
         case (.feed(let partition), .positioned(let position, let previous, let body)):
-            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: subscriber.pongs)
+            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: pongs)
             store?.heard(body, verdict, partition: partition)
         case (.feed, .ephemeral), (.probe, _): foreignMessages += 1
         }

@@ -62,9 +62,7 @@ package final class RedisPresenceStore: PresenceStore {
 
     package func read(_ users: [Name], tag: RequestTag, at now: Instant) {
         precondition(users.count <= PresenceLimits.reads, "\(users.count) users in one call")
-        var isAsked = [Bool](repeating: false, count: Partition.count)
-        for user in users { isAsked[Partition.of(user)] = true }
-        let call = StatesCall(users: users, partitions: isAsked.indices.filter { isAsked[$0] }, tag: tag)
+        let call = StatesCall(users: users, tag: tag)
         send(.states(call), replies: call.replies)
     }
 
@@ -113,11 +111,16 @@ package final class RedisPresenceStore: PresenceStore {
         } else {
             call.failure = .notOurs
         }
-        guard call.seen == call.replies else { return }
-        if let failure = call.failure {
-            delegate?.read(.failure(failure), tag: call.tag)
+        if call.seen == call.replies { statesEnded(call) }
+    }
+
+    /// A read, or a part of one, is over, well or with a failure.
+    func statesEnded(_ call: StatesCall) {
+        guard let whole = call.partEnded() else { return }
+        if let failure = whole.failure {
+            delegate?.read(.failure(failure), tag: whole.tag)
         } else {
-            delegate?.read(.success(PresenceSnapshot(changes: call.changes, isWarming: call.isWarming)), tag: call.tag)
+            delegate?.read(.success(PresenceSnapshot(changes: whole.changes, isWarming: whole.isWarming)), tag: whole.tag)
         }
     }
 

@@ -159,7 +159,6 @@ struct ConfigurationLoaderTests {
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),
             ("{ hooks: { url: \"https://a.example\" } }", "FILE:1: hooks isn't supported by this version"),
-            ("{ redis: { sentinel: {} } }", "FILE:1: redis.sentinel isn't supported by this version"),
             ("{ deflate: { windowBits: 8 } }", "FILE:1: deflate.windowBits must be a whole number from 9 to 15, not the number 8"),
             ("{ namespaces: { a: { members: { threshold: 5 } } } }", "FILE:1: namespaces.a.members isn't supported by this version"),
         ])
@@ -170,8 +169,7 @@ struct ConfigurationLoaderTests {
     @Test("a URL of Redis is judged without showing the password in it")
     func redisURL() throws {
         let wrong = [
-            "redis://:pa55word@host:99999", "rediss://:pa55word@host", "redis://bob:pa55word@host", "http://:pa55word@host",
-            "redis://:pa55word%ZZ@host",
+            "redis://:pa55word@host:99999", "redis://b%01b:pa55word@host", "http://:pa55word@host", "redis://:pa55word%ZZ@host",
         ]
         for url in wrong {
             let found = try problems(nil, sets: ["redis.url=" + url])
@@ -182,8 +180,31 @@ struct ConfigurationLoaderTests {
         #expect(loaded.configuration.redis.url == "redis://host:1/3")
         #expect(loaded.configuration.redis.password?.bytes == Array("pa55 word".utf8))
         #expect(!"\(loaded)".contains("pa55"))
-        for url in ["redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1"] {
+        for url in ["redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1", "redis://bob:pa55word@host", "unix:///run/redis.sock?db=1"] {
             #expect(try problems(nil, sets: ["redis.url=" + url]) == [])
+        }
+    }
+
+    @Test("where Redis is, is said once, and whole", arguments: [
+        ("redis.url=redis://h redis.cluster=redis://h:7000", "redis.url and redis.cluster are both given: a hub has one Redis"),
+        ("redis.sentinel.urls=redis://h", "redis.sentinel.urls needs redis.sentinel.master, the name that the sentinels know the Redis by"),
+        ("redis.sentinel.master=main", "redis.sentinel.master needs redis.sentinel.urls: where the sentinels are"),
+        ("redis.url=redis://h redis.user=app", "redis.user needs its password: redis.password or redis.passwordFile"),
+        ("redis.cluster=redis://h redis.database=2", "redis.database is 2, but a cluster (redis.cluster) has database 0 only"),
+    ])
+    func redisPlan(sets: String, problem: String) throws {
+        let found = try problems(nil, sets: sets.split(separator: " ").map(String.init))
+        #expect(found.count == 1 && found[0].hasPrefix(problem), "\(found)")
+    }
+
+    @Test("addresses of sentinels and cluster nodes carry no secrets, and show none that they shouldn't have carried")
+    func redisLists() throws {
+        for setting in ["redis.sentinel.urls", "redis.cluster"] {
+            for url in ["redis://:pa55word@h", "redis://u:pa55word@h", "redis://h/1", "unix://relative", "pa55word"] {
+                let found = try problems(nil, sets: ["\(setting)=redis://ok,\(url)", "redis.sentinel.master=m"])
+                #expect(found.contains { $0.contains("\(setting)[1] must be ") }, "\(found)")
+                #expect(!found.joined().contains("pa55word"))
+            }
         }
     }
 

@@ -70,7 +70,10 @@ struct HubdPrepareTests {
         arguments: [
             (["--dve"], "hubd: unknown flag \"--dve\"; did you mean --dev?"), (["--config"], "hubd: --config needs a value: --config FILE"),
             (["--node", "a", "--node", "b"], "hubd: --node is given twice"), (["start"], "hubd: unexpected argument \"start\""),
-            (["--dev", "--redis", "r:1"], "hubd: --redis: redis.url must be \"redis://HOST:PORT\" or \"redis://HOST:PORT/DATABASE\""),
+            (
+                ["--dev", "--redis", "r:1"],
+                "hubd: --redis: redis.url must be \"redis://HOST:PORT\" or \"redis://HOST:PORT/DATABASE\" (\"rediss://…\": TLS; \"unix:///PATH\": a socket)"
+            ),
             (
                 ["--dev", "--listen", "127.0.0.1:70000"],
                 "hubd: --listen: listen[0] must be HOST:PORT with a port from 0 to 65535, not \"127.0.0.1:70000\""

@@ -231,3 +231,53 @@ import Testing
         #expect(set.isReady)
     }
 }
+
+/// What a cluster needs: subscriptions that go with their lanes (redis-design §5).
+@Suite struct SubscriptionLaneTests {
+    /// Channels of two lanes, subscribed and live.
+    static func two() -> (set: SubscriptionSet, here: Int, there: Int) {
+        var set = SubscriptionSet(seed: 1)
+        let here = set.want([UInt8]("a".utf8), .feed(3)), there = set.want([UInt8]("b".utf8), .feed(7))
+        _ = set.takeSubscribes()
+        for index in [here, there] { SubscriptionSetTests.goLive(&set, index) }
+        return (set, here, there)
+    }
+
+    @Test("a link is given what is of its lanes, a sharded one of one lane at a time")
+    func ofLanes() {
+        var set = SubscriptionSet(seed: 1)
+        let indexes = (0..<6).map { set.want([UInt8]("\($0)".utf8), .feed($0 % 3)) }
+        var lanes = LaneSet(0)
+        lanes.insert(2)
+        #expect(set.takeSubscribes(in: LaneSet(9)) == [])
+        #expect(set.takeSubscribes(in: lanes, ofOneLane: true) == [indexes[0], indexes[3]])
+        #expect(set.takeSubscribes(in: lanes, ofOneLane: true) == [indexes[2], indexes[5]])
+        #expect(set.takeSubscribes(in: lanes, ofOneLane: true) == [])
+        #expect(set.takeSubscribes() == [indexes[1], indexes[4]])
+    }
+
+    @Test("a lane that is lost takes its own channels along and no others")
+    func partlyLost() {
+        var (set, here, there) = Self.two()
+        #expect(set.isReady(in: LaneSet(3)) && set.isReady(in: LaneSet(7)))
+        set.linkLost(in: LaneSet(3))
+        #expect(!set.isReady(in: LaneSet(3)) && set.isReady(in: LaneSet(7)) && !set.isReady)
+        #expect(set[there].state == .live)
+        #expect(set.takeSubscribes() == [here])
+        SubscriptionSetTests.goLive(&set, here)
+        #expect(set.isReady)
+        // Where it stood is remembered: a re-link compares.
+        #expect(set[here].chain.position == .start)
+    }
+
+    @Test("a channel that nobody wants any more goes with its lane")
+    func unwantedLost() {
+        var (set, here, there) = Self.two()
+        set.unwant(here, at: SubscriptionSetTests.now)
+        set.unwant(there, at: SubscriptionSetTests.now)
+        set.linkLost(in: LaneSet(3))
+        #expect(set.count == 1)
+        #expect(set.takeUnsubscribes(at: SubscriptionSetTests.later, in: LaneSet(3)) == [])
+        #expect(set.takeUnsubscribes(at: SubscriptionSetTests.later, in: LaneSet(7), ofOneLane: true) == [there])
+    }
+}

@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubRedis
 
 /// What a node would run with, and where each value that isn't a default comes from.
 package struct LoadedConfiguration: Sendable {
@@ -163,17 +164,18 @@ package struct ConfigurationLoader {
         }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         if isDevelopment, origins["diagnostics.echo"] == nil { configuration.diagnostics.echo = true }
-        problems = (configuration.problems() + Self.listenProblems(configuration)).map { Self.withPlaces($0, origins) }
+        problems = (configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)).map { Self.withPlaces($0, origins) }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
 
     /// Of two settings with one meaning neither can win within one source.
     private mutating func refuseTwoPasswords() {
-        for assignment in assignments where assignment.setting.path == "redis.passwordFile" {
-            let other = assignments.first { $0.setting.path == "redis.password" && Self.isSameSource($0.place, assignment.place) }
+        for assignment in assignments where assignment.setting.path.hasSuffix(".passwordFile") {
+            let path = String(assignment.setting.path.dropLast("File".count))
+            let other = assignments.first { $0.setting.path == path && Self.isSameSource($0.place, assignment.place) }
             guard other != nil else { continue }
-            problems.append("\(assignment.place): redis.passwordFile and redis.password are both given; one of them is enough")
+            problems.append("\(assignment.place): \(path)File and \(path) are both given; one of them is enough")
         }
     }
 
@@ -182,6 +184,15 @@ package struct ConfigurationLoader {
         case (.file, .file), (.variable, .variable), (.set, .set), (.flag, .flag): true
         default: false
         }
+    }
+
+    private mutating func redisProblems(_ configuration: Configuration) -> [String] {
+        do throws(RedisPlan.Problem) {
+            if try RedisPlan(configuration.redis).trustsAnybody {
+                sources.warnings.append("redis.tls.insecure: no Redis is asked who it is; whoever sits on the line can read and change everything")
+            }
+            return []
+        } catch { return [error.description] }
     }
 
     private static func listenProblems(_ configuration: Configuration) -> [String] {

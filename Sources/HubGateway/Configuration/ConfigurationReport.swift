@@ -29,8 +29,8 @@ enum ConfigurationReport {
     /// For a value that another setting brought along.
     private static func derivedPlace(_ path: String, _ loaded: LoadedConfiguration) -> String {
         switch path {
-        case "redis.password":
-            let origin = loaded.origins["redis.passwordFile"] ?? loaded.origins["redis.url"]
+        case "redis.password", "redis.user", "redis.sentinel.password":
+            let origin = loaded.origins[path + "File"] ?? loaded.origins["redis.url"]
             return origin?.description ?? "unknown"
         case "listen": return "default"
         default: return "--dev"

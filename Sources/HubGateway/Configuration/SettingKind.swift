@@ -13,9 +13,13 @@ enum SettingKind: Sendable {
     /// As `text`; errors don't show what was given, since a password may be in it.
     case privateText(@Sendable (String) -> String?)
     case list(@Sendable (String) -> String?)
+    /// As `list`, with errors as `privateText`'s.
+    case privateList(@Sendable (String) -> String?)
     case secret
     /// The name of a file that holds the secret.
     case secretFile
+    /// The name of a file that is read when the configuration is.
+    case file
     case tokenKeys
     case apiKeys
     case certificates
@@ -55,6 +59,15 @@ enum SettingKind: Sendable {
                 }
             }
             return .list(texts)
+        case .privateList(let check):
+            guard case .list(let elements) = value else { throw Problem(message: "must be a list of texts") }
+            var texts: [String] = []
+            for (index, element) in elements.enumerated() {
+                guard case .text(let text) = element else { throw Problem(place: "[\(index)]", message: "must be a text between quotes") }
+                if let wrong = check(text) { throw Problem(place: "[\(index)]", message: "must be \(wrong)") }
+                texts.append(text)
+            }
+            return .list(texts)
         case .secret:
             guard case .text(let text) = value else { throw Problem(message: "must be a text") }
             guard !text.isEmpty else { throw Problem(message: "is empty") }
@@ -62,6 +75,11 @@ enum SettingKind: Sendable {
         case .secretFile:
             let path = try Self.text(value) { $0.isEmpty ? "the name of a file" : nil }
             return .secret(try sources.secret(file: path))
+        case .file:
+            let path = try Self.text(value) { $0.isEmpty ? "the name of a file" : nil }
+            do throws(SmallFile.Failure) {
+                return .file(.init(path: path, bytes: try SmallFile.read(path, byteCountMax: Self.fileByteCountMax).bytes))
+            } catch { throw Problem(message: "names the file \(shownPath(path)): \(error.message)") }
         case .tokenKeys: return .tokenKeys(try KeySettings.tokenKeys(value, &sources))
         case .apiKeys: return .apiKeys(try KeySettings.apiKeys(value, &sources))
         case .certificates: return .certificates(try CertificateSettings.certificates(value, &sources))
@@ -73,8 +91,8 @@ enum SettingKind: Sendable {
         switch self {
         case .boolean: return text == "true" ? .boolean(true) : text == "false" ? .boolean(false) : .text(text)
         case .integer: return Int(text).map { .integer($0) } ?? .text(text)
-        case .size, .duration, .choice, .text, .privateText, .secret, .secretFile: return .text(text)
-        case .list:
+        case .size, .duration, .choice, .text, .privateText, .secret, .secretFile, .file: return .text(text)
+        case .list, .privateList:
             guard text.hasPrefix("[") else {
                 return .list(text.split(separator: ",", omittingEmptySubsequences: false).map { .text(String($0)) })
             }
@@ -82,6 +100,9 @@ enum SettingKind: Sendable {
         case .tokenKeys, .apiKeys, .certificates: return try Self.json(text)
         }
     }
+
+    /// A system's whole list of authorities has some 250 KB.
+    private static let fileByteCountMax = 1024 * 1024
 
     private static func json(_ text: String) throws(Problem) -> ConfigurationValue {
         do throws(JSON5Reader.Failure) { return try JSON5Reader.read(Array(text.utf8)) } catch {

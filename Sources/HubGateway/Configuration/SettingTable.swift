@@ -51,37 +51,6 @@ enum SettingTable {
         },
     ]
 
-    private static let redis: [Setting] = [
-        Setting(
-            "redis.url", .privateText(RedisURL.problem), isLive: false,
-            "\"redis://HOST:PORT/DB\"; without it the node stands alone, on the embedded broker."
-        ) {
-            $1.redis.url.map { .text($0) } ?? .absent
-        } write: { value, _, configuration in
-            guard case .text(let text) = value else { preconditionFailure("a text's kind gave \(value)") }
-            // The password goes where no report or log finds it.
-            let (url, password) = RedisURL.split(text)
-            configuration.redis.url = url
-            if let password { configuration.redis.password = Secret(Array(password.utf8)) }
-        },
-        .text("redis.prefix", \.redis.prefix, "First part of every key, so that hubs can share a Redis.") {
-            let isPlain = $0.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "{") && $0 != UInt8(ascii: "}") }
-            return isPlain && (1...64).contains($0.utf8.count) ? nil : "1 to 64 visible ASCII characters without braces"
-        },
-        redisPassword("redis.password", .secret, "Password of the Redis. Better from a file or the environment."),
-        redisPassword("redis.passwordFile", .secretFile, "File that holds the password of the Redis."),
-    ]
-
-    private static func redisPassword(_ path: String, _ kind: SettingKind, _ help: String) -> Setting {
-        Setting(path, kind, isLive: false, help) { _, configuration in
-            // One value behind two settings: it's shown once.
-            path == "redis.password" ? configuration.redis.password.map { .secret($0) } ?? .absent : .absent
-        } write: { value, _, configuration in
-            guard case .secret(let secret) = value else { preconditionFailure("a secret's kind gave \(value)") }
-            configuration.redis.password = secret
-        }
-    }
-
     private static let access: [Setting] = [
         Setting(
             "auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each."
@@ -231,7 +200,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-        "hooks", "drain", "redis.sentinel", "redis.cluster",
+        "hooks", "drain",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

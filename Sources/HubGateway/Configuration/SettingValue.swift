@@ -11,6 +11,7 @@ enum SettingValue: Sendable {
     case text(String)
     case list([String])
     case secret(Secret)
+    case file(Configuration.Redis.File)
     case tokenKeys([Configuration.TokenKey])
     case apiKeys([Configuration.APIKey])
     case certificates([Configuration.TLS.Certificate])
@@ -26,6 +27,7 @@ enum SettingValue: Sendable {
         case .text(let text): shownText(text)
         case .list(let texts): texts.isEmpty ? "none" : texts.map { shownText($0) }.joined(separator: ", ")
         case .secret(let secret): secret.description
+        case .file(let file): shownText(file.path)
         case .tokenKeys(let keys):
             keys.isEmpty
                 ? "none"
@@ -41,6 +43,7 @@ enum SettingValue: Sendable {
     func isSame(as other: SettingValue) -> Bool {
         switch (self, other) {
         case (.secret(let left), .secret(let right)): left.bytes == right.bytes
+        case (.file(let left), .file(let right)): left == right
         case (.tokenKeys(let left), .tokenKeys(let right)):
             left.elementsEqual(right) { $0.id == $1.id && $0.algorithm == $1.algorithm && $0.secret.bytes == $1.secret.bytes }
         case (.apiKeys(let left), .apiKeys(let right)):

@@ -10,7 +10,7 @@ enum Metrics {
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(
                 text(
-                    state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.url != nil,
+                    state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.isUsed,
                     limits: limits
                 ).utf8))
     }

@@ -47,7 +47,7 @@ package enum HubdProgram {
             "node.started",
             [
                 "node": node.name, "version": HubVersion.text, "loops": node.loopCount, "connections": node.connectionsMax,
-                "broker": configuration.redis.url == nil ? "embedded" : "redis",
+                "broker": configuration.redis.isUsed ? "redis" : "embedded",
                 "mode": configuration.isDevelopment ? "development" : "production",
                 "addresses": node.addresses.map(\.description).joined(separator: " "),
             ])

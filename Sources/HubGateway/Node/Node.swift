@@ -50,7 +50,7 @@ package final class Node {
         addresses = (plainListeners + secureListeners).map { $0[0].address }
         secureAddresses = secureListeners.map { $0[0].address }
 
-        let usesRedis = configuration.redis.url != nil
+        let usesRedis = configuration.redis.isUsed
         var base = NetLimits()
         let kept = Node.descriptorsKept(loops: loopCount, listeners: addresses.count)
         let ceiling = max(descriptors - kept - ConnectionBudget.reserve, 1)

@@ -8,17 +8,29 @@ extension NetLoop {
     func beginSecuring(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.flags.remove(.willBeSecure)
         guard let tls else { return failArrival(index, connection, "the listener has no certificate") }
-        let scratch: UnsafeMutablePointer<TLSScratch>
-        if let present = state.pointee.tlsScratch {
-            scratch = present
-        } else {
-            scratch = TLSScratch.make()
-            state.pointee.tlsScratch = scratch
-        }
-        guard let session = TLSSession(tls, on: scratch) else { return failArrival(index, connection, "no memory for TLS") }
+        guard let session = TLSSession(tls, on: tlsScratch()) else { return failArrival(index, connection, "no memory for TLS") }
         ConnectionEdge.of(connection).pointee.session = consume session
         connection.pointee.flags.insert(.isSecure)
         connection.pointee.phase = .securing
+    }
+
+    /// Begins TLS on a connection that we have just made; its opening handshake follows.
+    func beginSecuring(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, to peer: TLSPeer) {
+        guard let session = TLSSession(to: peer, on: tlsScratch()) else {
+            return lose(index, connection, "no TLS to \(peer.name) is possible: the name or the memory is bad")
+        }
+        let edge = ConnectionEdge.of(connection)
+        edge.pointee.session = consume session
+        connection.pointee.flags.insert(.isSecure)
+        connection.pointee.phase = .securing
+        _ = shakeHands(index, connection, edge)
+    }
+
+    func tlsScratch() -> UnsafeMutablePointer<TLSScratch> {
+        if let present = state.pointee.tlsScratch { return present }
+        let scratch = TLSScratch.make()
+        state.pointee.tlsScratch = scratch
+        return scratch
     }
 
     // MARK: Input
@@ -95,6 +107,10 @@ extension NetLoop {
         case .failed(let reason):
             failArrival(index, connection, reason)
             return false
+        case .done where connection.pointee.flags.contains(.isClient):
+            // The deadline of the opening goes on.
+            beginOpening(index, connection)
+            return connection.pointee.phase == .opening
         case .done(let isResumed):
             state.pointee.counters.tlsHandshakes += 1
             if isResumed { state.pointee.counters.tlsResumptions += 1 }

@@ -11,6 +11,8 @@ package struct KeySpace: Sendable {
     let configuration: [UInt8]
     let nodes: [UInt8]
     let nodeFacts: [UInt8]
+    /// The hash slot of each lane.
+    let slots: [Int]
 
     /// nil when the prefix is empty, longer than 64 bytes, or holds anything but letters, digits, `-`, `_`, `.` and `:` (a brace would take
     /// the place of our own hash tags).
@@ -21,6 +23,8 @@ package struct KeySpace: Sendable {
         configuration = bytes + [UInt8](":cfg".utf8)
         nodes = bytes + [UInt8](":nodes".utf8)
         nodeFacts = bytes + [UInt8](":{".utf8) + nodes + [UInt8]("}:facts".utf8)
+        // A name without braces is hashed as a whole.
+        slots = PartitionTags.all.map { Slot.of($0) } + [Slot.of(configuration), Slot.of(nodes)]
     }
 
     private static func isAllowed(_ byte: UInt8) -> Bool {
@@ -64,5 +68,13 @@ package struct KeySpace: Sendable {
     /// The pub/sub channel that carries a hub channel.
     package func liveChannel(_ channel: Name) -> [UInt8] { key(Partition.of(channel), Kind.live, channel.bytes) }
     package func feedChannel(_ partition: Int) -> [UInt8] { key(partition, Kind.presenceFeed) }
-    package func probeChannel(_ node: Name) -> [UInt8] { key(Partition.of(node), Kind.probe, node.bytes) }
+    /// A node's messages to itself; in a cluster there's one for each master, in a partition that it has.
+    package func probeChannel(_ node: Name, _ partition: Int) -> [UInt8] { key(partition, Kind.probe, node.bytes) }
+
+    /// The lanes that have a slot: one, seldom two (the prefix decides where the keys beside the partitions are), mostly none.
+    package func lanes(ofSlot slot: Int) -> LaneSet {
+        var lanes = LaneSet()
+        for lane in slots.indices where slots[lane] == slot { lanes.insert(lane) }
+        return lanes
+    }
 }

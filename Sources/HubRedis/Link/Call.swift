@@ -19,7 +19,8 @@ enum Call {
     case announce(facts: [UInt8], RequestTag)
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
-    case probe(UInt64)
+    /// A message to ourselves, through the master that has a partition.
+    case probe(UInt64, partition: Int)
     case ping
     case setUp(SetUp)
 
@@ -37,6 +38,45 @@ enum Call {
         case .publish, .markRead, .apply, .refresh, .find, .expire, .inspect, .announce: true
         case .broadcast, .states, .position, .probe, .ping, .setUp: false
         }
+    }
+}
+
+extension Call {
+    /// Which master it's for.
+    var lane: Int {
+        switch self {
+        case .publish(let call): Partition.of(call.channel)
+        case .markRead(let call): Partition.of(call.channel)
+        case .broadcast(let channel, _): Partition.of(channel)
+        case .apply(let call): call.partition
+        case .refresh(let call): call.partition
+        case .find(let sweep), .expire(let sweep): sweep.partition
+        case .inspect(let user, _): Partition.of(user)
+        case .announce: Lane.nodes
+        case .position(_, _, let subject): subject.lane
+        case .probe(_, let partition): partition
+        case .states, .ping, .setUp: Lane.several
+        }
+    }
+
+    var replies: Int { if case .states(let states) = self { states.replies } else { 1 } }
+    var publishedBytes: Int { if case .publish(let publish) = self { publish.publication.payload.count } else { 0 } }
+}
+
+/// A call on its way, or waiting to be made.
+struct Waiting {
+    var call: Call
+    let lane: Int
+    /// The order in which calls were first made.
+    let sequence: UInt64
+    let since: Instant
+    /// How often it was made again after a NOSCRIPT, and after a redirection.
+    var reloads = 0
+    var redirects = 0
+
+    /// When there's no use in making it again: a publication has its own time, for all else its caller has given up by then.
+    var until: Instant {
+        if case .publish(let publish) = call { publish.retryUntil } else { since + RedisLink.deadline }
     }
 }
 
@@ -91,7 +131,7 @@ struct Sweep {
     var isFull = false
 }
 
-/// A read of many users, whose replies come one by one.
+/// A read of many users, whose replies come one by one. In a cluster it's made in parts, one for each master.
 final class StatesCall {
     let users: [Name]
     let partitions: [Int]
@@ -102,13 +142,52 @@ final class StatesCall {
     var failure: WireError?
     /// Replies seen so far: TIME, one for each partition, one for each user.
     var seen = 0
+    /// Of a part: the whole. Of a whole: its parts whose answers are owed.
+    let whole: StatesCall?
+    var parts = 0
+    /// Of a part: keys of this lane are elsewhere, so that it's made again as a whole.
+    var movedLane: Int?
 
-    init(users: [Name], partitions: [Int], tag: RequestTag) {
+    init(users: [Name], tag: RequestTag, whole: StatesCall? = nil) {
         self.users = users
-        self.partitions = partitions
         self.tag = tag
+        self.whole = whole
+        var asked = LaneSet()
+        for user in users { asked.insert(Partition.of(user)) }
+        partitions = Array(asked)
         changes.reserveCapacity(users.count)
     }
 
     var replies: Int { 1 + partitions.count + users.count }
+
+    /// The reads of it that are to be made: itself where one master has all of it, or a part for each.
+    func split(_ masterOf: (Int) -> Int) -> [StatesCall] {
+        var users: [Int: [Name]] = [:]
+        for user in self.users { users[masterOf(Partition.of(user)), default: []].append(user) }
+        guard users.count > 1 || seen > 0 else { return [self] }
+        let whole = whole ?? self
+        if self === whole {
+            // What it has seen so far will be read again.
+            changes.removeAll()
+            isWarming = false
+            failure = nil
+        }
+        // A part that's made again is replaced by the new ones.
+        whole.parts += users.count - (self === whole ? 0 : 1)
+        return users.sorted { $0.key < $1.key }.map { StatesCall(users: $0.value, tag: tag, whole: whole) }
+    }
+
+    /// All replies of a part are there, or it failed. The whole, once it's complete.
+    func partEnded() -> StatesCall? {
+        guard let whole else { return self }
+        whole.parts -= 1
+        whole.changes += changes
+        whole.isWarming = whole.isWarming || isWarming
+        whole.failure = whole.failure ?? failure
+        guard whole.parts == 0 else { return nil }
+        // Answers stand in the order of the users that were asked for.
+        let found = Dictionary(whole.changes.map { ($0.user, $0) }) { first, _ in first }
+        whole.changes = whole.users.compactMap { found[$0] }
+        return whole
+    }
 }

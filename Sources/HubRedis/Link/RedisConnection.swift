@@ -13,11 +13,14 @@ protocol ConnectionOwner: AnyObject {
 }
 
 /// Makes a connection to Redis and makes it again: resolves, connects, greets, waits between attempts. Lives on the backplane's loop.
+/// Where to can change: a failover names another server, and until one is named it waits.
 ///
 /// Generic, so that a reply reaches its owner by a direct call. Every phase has a deadline; `advance` judges them.
 final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     private enum State {
         case idle
+        /// Nobody has said where the server is.
+        case unplaced
         case waiting(until: Instant)
         case resolving(deadline: Instant)
         case connecting(ByteStream)
@@ -29,33 +32,32 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     private struct Greeting {
         var steps: [Step]
         var answered = 0
-        enum Step { case authenticate, select, name }
+        enum Step { case authenticate, select, name, role }
     }
 
-    /// For each of: connecting, greeting, resolving.
+    /// For each of: connecting (TLS handshake included), greeting, resolving.
     static var phaseDeadline: Span { .seconds(3) }
 
     private let loop: NetLoop
-    private let url: RedisURL
-    private let password: Secret?
-    /// CLIENT SETNAME: letters and digits only.
-    private let name: [UInt8]
+    /// The next attempt goes there; `move` goes there at once.
+    var place: RedisURL.Place?
+    private let access: RedisAccess
     private var chance: Chance
     unowned(unsafe) var owner: Owner?
     private var state = State.idle
     private var backoff = Backoff()
     private let reader = ReplyReader()
     private var attempt = 0
-    private let resolved = Mailbox<Result<[SocketAddress], NetError>>()
-    private var resolvedBatch: [Result<[SocketAddress], NetError>] = []
+    private let resolved = Mailbox<ResolvedName>()
+    private var resolvedBatch: [ResolvedName] = []
+
     /// Commands of this turn; they leave together when `flush` hands them to the stream.
     var out = ByteBuffer(capacity: 16 * 1024)
 
-    init(loop: NetLoop, url: RedisURL, password: Secret?, name: [UInt8], chance: Chance) {
+    init(loop: NetLoop, place: RedisURL.Place?, access: RedisAccess, chance: Chance) {
         self.loop = loop
-        self.url = url
-        self.password = password ?? url.password
-        self.name = name
+        self.place = place
+        self.access = access
         self.chance = chance
     }
 
@@ -67,6 +69,19 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     func start(at now: Instant) {
         guard case .idle = state else { return }
         connect(at: now)
+    }
+
+    /// Goes to another server from now on, at once. What was under way with the old one is over.
+    func move(to place: RedisURL.Place?, because reason: String) {
+        guard self.place != place else { return }
+        if case .idle = state {
+            self.place = place
+            return
+        }
+        lose(reason, at: loop.now)
+        self.place = place
+        backoff.reset()
+        state = .waiting(until: loop.now)
     }
 
     /// Ends for good; `ended` isn't called.
@@ -81,7 +96,7 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
 
     func advance(at now: Instant) {
         switch state {
-        case .idle, .connecting: break
+        case .idle, .unplaced, .connecting: break
         case .waiting(let until):
             if until <= now { connect(at: now) }
         case .resolving(let deadline):
@@ -105,7 +120,7 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
 
     private var stream: ByteStream? {
         switch state {
-        case .idle, .waiting, .resolving: nil
+        case .idle, .unplaced, .waiting, .resolving: nil
         case .connecting(let stream), .greeting(let stream, _, _), .open(let stream, _): stream
         }
     }
@@ -116,7 +131,8 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         reader.reset()
         out.removeAll()
         attempt &+= 1
-        switch url.place {
+        switch place {
+        case nil: state = .unplaced
         case .unix(let path): open(SocketAddress(unixPath: path))
         case .host(let host, let port):
             let isV6 = host.utf8.contains(UInt8(ascii: ":"))
@@ -124,9 +140,9 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
                 open(address)
             } else {
                 state = .resolving(deadline: now + Self.phaseDeadline)
-                let (resolved, signal) = (resolved, loop.signal)
+                let (resolved, signal, attempt) = (resolved, loop.signal, attempt)
                 Resolver.resolve(host: host, port: port) {
-                    resolved.post($0)
+                    resolved.post(ResolvedName(attempt: attempt, result: $0))
                     signal.wake()
                 }
             }
@@ -136,9 +152,9 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     private func takeResolved(at now: Instant) {
         resolved.take(into: &resolvedBatch)
         defer { resolvedBatch.removeAll() }
-        // The latest counts: an earlier attempt's answer may have come late.
-        guard let last = resolvedBatch.last else { return }
-        switch last {
+        // An earlier attempt's answer may have come late, and be of another name.
+        guard let last = resolvedBatch.last(where: { $0.attempt == attempt }) else { return }
+        switch last.result {
         case .success(let addresses) where !addresses.isEmpty: open(addresses[attempt % addresses.count])
         case .success: lose("the name has no address", at: now)
         case .failure(let error): lose(error.description, at: now)
@@ -146,42 +162,48 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
     }
 
     private func open(_ address: SocketAddress) {
-        state = .connecting(loop.openStream(to: address, connectDeadline: Self.phaseDeadline, handler: self))
+        state = .connecting(
+            loop.openStream(to: address, connectDeadline: Self.phaseDeadline, tls: access.peer(at: place), handler: self))
     }
 
     private func lose(_ reason: String, at now: Instant) {
         switch state {
-        case .idle, .waiting: return
+        case .idle, .unplaced, .waiting: return
         case .resolving, .connecting, .greeting, .open: break
         }
         stream?.close()
         out.removeAll()
         state = .waiting(until: now + backoff.delay(&chance))
-        owner?.ended("\(url): \(reason)")
+        owner?.ended("\(place?.description ?? "Redis"): \(reason)")
     }
 
     // MARK: Greeting
 
     private func greet(_ stream: ByteStream) {
         var steps: [Greeting.Step] = []
-        if let password {
+        if let password = access.password {
             steps.append(.authenticate)
-            out.command(url.user == nil ? 2 : 3)
+            out.command(access.user == nil ? 2 : 3)
             out.argument("AUTH")
-            if let user = url.user { out.argument(user) }
+            if let user = access.user { out.argument(user) }
             out.argument(password.bytes)
         }
-        if url.database != 0 {
+        if access.database != 0 {
             steps.append(.select)
             out.command(2)
             out.argument("SELECT")
-            out.argument(decimal: UInt64(url.database))
+            out.argument(decimal: UInt64(access.database))
         }
         steps.append(.name)
         out.command(3)
         out.argument("CLIENT")
         out.argument("SETNAME")
-        out.argument(name)
+        out.argument(access.name)
+        if access.mustBeMaster {
+            steps.append(.role)
+            out.command(1)
+            out.argument("ROLE")
+        }
         state = .greeting(stream, Greeting(steps: steps), deadline: loop.now + Self.phaseDeadline)
         flush()
     }
@@ -190,14 +212,25 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         var greeting = greeting
         let step = greeting.steps[greeting.answered]
         greeting.answered += 1
-        // A name is for people; who may not set one goes on without.
-        if reply.isError && step != .name {
-            lose("\(step == .select ? "SELECT" : "AUTH") is refused: \(reply.errorText)", at: loop.now)
-        } else if greeting.answered == greeting.steps.count {
+        if let problem = refusal(reply, of: step) { return lose(problem, at: loop.now) }
+        if greeting.answered == greeting.steps.count {
             state = .open(stream, since: loop.now)
             owner?.opened()
         } else {
             state = .greeting(stream, greeting, deadline: deadline)
+        }
+    }
+
+    private func refusal(_ reply: borrowing Reply, of step: Greeting.Step) -> String? {
+        let advice = reply.isError ? RedisFault.advice(reply.errorText) : ""
+        switch step {
+        case .authenticate: return reply.isError ? "AUTH is refused: \(advice)" : nil
+        case .select: return reply.isError ? "SELECT \(access.database) is refused: \(advice)" : nil
+        // A name is for people; who may not set one goes on without.
+        case .name: return nil
+        case .role:
+            if reply.isError { return "ROLE is refused: \(advice)" }
+            return reply.string(1)?.equals("master") == true ? nil : "this server says that it isn't a master"
         }
     }
 
@@ -231,4 +264,10 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         guard self.stream === stream else { return }
         lose(reason.description, at: loop.now)
     }
+}
+
+/// A resolver's answer, and which attempt asked.
+private struct ResolvedName: Sendable {
+    var attempt: Int
+    var result: Result<[SocketAddress], NetError>
 }

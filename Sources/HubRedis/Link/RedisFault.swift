@@ -7,8 +7,10 @@ package enum RedisFault: Equatable {
     case noScript
     /// maxmemory is reached: nothing was written.
     case full
-    /// This server can't take writes now, or isn't the right one: leave it, and try again.
+    /// This server can't take writes now, or isn't the right one, or doesn't let us do our work: leave it, and try again.
     case wrongServer
+    /// In a cluster: the keys aren't here, or not all of them, or not now. Nothing was done.
+    case elsewhere
     /// A misuse, ours or the operator's.
     case other
 
@@ -17,6 +19,8 @@ package enum RedisFault: Equatable {
             self = .noScript
         } else if text.hasPrefix("OOM") || text.hasPrefix("-OOM") {
             self = .full
+        } else if RedisFault.moving.contains(where: { text.hasPrefix($0) }) {
+            self = .elsewhere
         } else if RedisFault.leaving.contains(where: { text.hasPrefix($0) }) {
             self = .wrongServer
         } else {
@@ -24,16 +28,38 @@ package enum RedisFault: Equatable {
         }
     }
 
+    private static let moving: [StaticString] = ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"]
     private static let leaving: [StaticString] = [
-        "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "CLUSTERDOWN", "BUSY", "NOAUTH", "MISCONF", "UNBLOCKED", "MOVED", "ASK",
+        "READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "BUSY", "NOAUTH", "MISCONF", "UNBLOCKED", "NOPERM",
+        // What a script gets in place of NOPERM.
+        "ERR The user executing the script",
     ]
 
     package func wireError(_ text: String) -> WireError {
         switch self {
         case .full: WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)
-        case .noScript, .wrongServer: .redisAway
+        case .noScript, .wrongServer, .elsewhere: .redisAway
         case .other: WireError(.internal, "Redis refused a command: \(text)")
         }
+    }
+
+    /// An error's text for the operator: what it means in our configuration, where that's known.
+    package static func advice(_ text: String) -> String {
+        let known: [(String, String)] = [
+            ("WRONGPASS", "user name and password don't fit: see redis.user, redis.password and redis.passwordFile"),
+            ("NOAUTH", "Redis wants a password: set redis.password or redis.passwordFile"),
+            ("ERR AUTH <password> called without", "this Redis has no password: redis.password isn't wanted"),
+            ("NOPERM", "the user lacks a right; docs/redis.md lists those that a hub needs"),
+            ("ERR The user executing the script", "the user lacks a right; docs/redis.md lists those that a hub needs"),
+            ("ERR DB index is out of range", "Redis has no database of this number"),
+            ("ERR invalid DB index", "Redis has no database of this number"),
+            ("ERR SELECT is not allowed in cluster mode", "a cluster has database 0 only"),
+            ("MOVED ", "this Redis is a cluster: name it by redis.cluster"),
+            ("CLUSTERDOWN", "the cluster says that it's down"),
+            ("READONLY", "this Redis is a replica"),
+        ]
+        guard let found = known.first(where: { text.hasPrefix($0.0) }) else { return text }
+        return "\(text): \(found.1)"
     }
 }
 

@@ -1,11 +1,11 @@
 import HubBase
+import HubCore
 import HubNet
 import HubWire
 
-/// The command link: pipelined, so that many calls are under way on one connection; replies come in the order of calls.
+/// The command link to one master: pipelined, so that many calls are under way on one connection; replies come in the order of calls.
 ///
-/// A publication whose outcome isn't known (the link was lost, Redis was silent) is sent again, with the same message id, for 30 s: the
-/// dedup key makes that safe. All other calls are answered `unavailable` then; their callers repeat the current state, not old operations.
+/// What happens to calls when the link is lost, or keys are elsewhere, is `CommandLinks`' business: they go back there.
 final class RedisLink: ConnectionOwner {
     /// Calls under way or waiting to be made again, and the bytes of publications in them.
     static let callLimit = 10_000
@@ -17,86 +17,66 @@ final class RedisLink: ConnectionOwner {
     static let reloadLimit = 5
 
     private struct Pending {
-        var call: Call
+        var waiting: Waiting
         /// Replies that are still owed.
         var replies: Int
         var sent: Instant
-        /// How often it was made again after a NOSCRIPT.
-        var reloads = 0
-        /// The order in which calls were first made.
-        var sequence: UInt64 = 0
-    }
-
-    private struct Held {
-        var call: Call
-        var reloads: Int
-        var sequence: UInt64
     }
 
     private let connection: RedisConnection<RedisLink>
     private let keys: KeySpace
     private let loop: NetLoop
-    /// Owns this link, so it's there as long as it.
-    private unowned(unsafe) let owner: RedisBackend
+    private let isSharded: Bool
+    /// Outlives this link.
+    private unowned(unsafe) let owner: CommandLinks
     private var pending = Ring<Pending>()
-    private var owedReplies = 0
-    private var publishedBytes = 0
-    /// To be made again, in the order of their sequence numbers, when the link or the scripts are back.
-    private var held: [Held] = []
-    private var sequence: UInt64 = 0
+    private(set) var owedReplies = 0
+    /// To be made again when the scripts are back.
+    private(set) var held: [Waiting] = []
     private var scripts = ScriptTable()
     private var isReloading = false
     private var lastPing = Instant(nanoseconds: 0)
     private(set) var isUp = false
+    private(set) var problem: String?
 
-    init(connection: RedisConnection<RedisLink>, keys: KeySpace, loop: NetLoop, owner: RedisBackend) {
+    init(connection: RedisConnection<RedisLink>, keys: KeySpace, loop: NetLoop, isSharded: Bool, owner: CommandLinks) {
         self.connection = connection
         self.keys = keys
         self.loop = loop
+        self.isSharded = isSharded
         self.owner = owner
         connection.owner = self
     }
+
+    var place: RedisURL.Place? { connection.place }
+    var isIdle: Bool { pending.isEmpty && held.isEmpty }
 
     func start(at now: Instant) { connection.start(at: now) }
 
     func stop() {
         isUp = false
         connection.stop()
-        failPending()
-        let calls = held
-        held.removeAll()
-        for waiting in calls { fail(waiting.call, .redisAway) }
+        giveBack()
     }
+
+    func drop(_ reason: String) { connection.drop(reason) }
+
+    /// Goes to another server, at once.
+    func move(to place: RedisURL.Place?, because reason: String) { connection.move(to: place, because: reason) }
 
     /// Hands what was written to the stream.
     func flush() { connection.flush() }
 
-    /// Whether another call, or a publication of some bytes, may be made; the error otherwise.
-    func refusal(replies: Int = 1, bytes: Int = 0) -> WireError? {
-        guard isUp else { return .redisAway }
-        guard owedReplies + held.count + replies <= RedisLink.callLimit, publishedBytes + bytes <= RedisLink.byteLimit else {
-            return .redisFull
-        }
-        return nil
+    /// Makes a call. It leaves at the end of the turn.
+    func send(_ waiting: Waiting) {
+        if isReloading && waiting.call.isScript { held.append(waiting) } else { write(waiting) }
     }
 
-    /// Makes a call; it must not have been refused. It leaves at the end of the turn.
-    func send(_ call: Call) {
-        if case .publish(let publish) = call { publishedBytes += publish.publication.payload.count }
-        sequence += 1
-        if isReloading && call.isScript {
-            held.append(Held(call: call, reloads: 0, sequence: sequence))
-        } else {
-            write(call, reloads: 0, sequence)
-        }
-    }
-
-    private func write(_ call: Call, reloads: Int, _ sequence: UInt64) {
-        var replies = 1
-        if case .states(let states) = call { replies = states.replies }
+    private func write(_ waiting: Waiting) {
+        let replies = waiting.call.replies
         owedReplies += replies
-        pending.append(Pending(call: call, replies: replies, sent: loop.now, reloads: reloads, sequence: sequence))
-        owner.write(call, into: &connection.out, scripts: scripts)
+        pending.append(Pending(waiting: waiting, replies: replies, sent: loop.now))
+        owner.write(waiting.call, into: &connection.out, scripts: scripts)
     }
 
     func advance(at now: Instant) {
@@ -105,43 +85,27 @@ final class RedisLink: ConnectionOwner {
         }
         if isUp && now.since(lastPing) >= RedisLink.pingInterval {
             lastPing = now
-            send(.ping)
+            write(Waiting(call: .ping, lane: Lane.several, sequence: 0, since: now))
         }
-        giveUp(at: now)
         connection.advance(at: now)
-    }
-
-    /// Publications whose time is over; their outcome stays unknown.
-    private func giveUp(at now: Instant) {
-        guard !isUp, !held.isEmpty else { return }
-        func isOver(_ waiting: Held) -> Bool {
-            if case .publish(let publish) = waiting.call { return publish.retryUntil <= now }
-            return false
-        }
-        let over = held.filter(isOver)
-        guard !over.isEmpty else { return }
-        held.removeAll(where: isOver)
-        for waiting in over { fail(waiting.call, .redisAway) }
-    }
-
-    private func fail(_ call: Call, _ error: WireError) {
-        forget(call)
-        owner.failed(call, error)
-    }
-
-    private func forget(_ call: Call) {
-        if case .publish(let publish) = call { publishedBytes -= publish.publication.payload.count }
     }
 
     private func makeHeld() {
         let calls = held.sorted { $0.sequence < $1.sequence }
         held.removeAll()
-        for waiting in calls { write(waiting.call, reloads: waiting.reloads, waiting.sequence) }
+        for waiting in calls { write(waiting) }
     }
 
-    // MARK: ConnectionOwner
+    // MARK: Setting up
 
     func opened() {
+        if owner.hasConfiguration(self) { checkConfiguration() }
+        load { .load($0) }
+        connection.flush()
+    }
+
+    /// The deployment is fixed to what stands there; who comes first writes it.
+    func checkConfiguration() {
         connection.out.command(4)
         connection.out.argument("SET")
         connection.out.argument(keys.configuration)
@@ -152,111 +116,150 @@ final class RedisLink: ConnectionOwner {
         connection.out.argument("GET")
         connection.out.argument(keys.configuration)
         expect(.check)
-        load { .load($0) }
-        connection.flush()
     }
+
+    func checkConfigurationIfUp() { if isUp { checkConfiguration() } }
 
     private func expect(_ step: Call.SetUp) {
         owedReplies += 1
-        pending.append(Pending(call: .setUp(step), replies: 1, sent: loop.now))
+        let waiting = Waiting(call: .setUp(step), lane: Lane.several, sequence: 0, since: loop.now)
+        pending.append(Pending(waiting: waiting, replies: 1, sent: loop.now))
     }
 
     private func load(_ step: (Script) -> Call.SetUp) {
         for script in Script.allCases {
-            connection.out.load(script)
+            connection.out.load(script, isSharded: isSharded)
             expect(step(script))
         }
     }
 
-    func received(_ reply: borrowing Reply) {
-        guard var next = pending.removeFirst() else { return connection.drop("an answer that nobody asked for") }
-        owedReplies -= 1
-        next.replies -= 1
-        if case .setUp(let step) = next.call { return setUp(step, reply) }
-        if reply.isError, let text = reply.string(0) {
-            return refused(next, RedisFault(text), reply.errorText)
-        }
-        // More replies of the same call: it stays in front. Only reads of many users have more than one.
-        if next.replies > 0 { pending.prepend(next) } else { forget(next.call) }
-        owner.replied(next.call, reply)
-    }
-
-    private func refused(_ next: Pending, _ fault: RedisFault, _ text: String) {
-        switch fault {
-        case .noScript where next.call.isScript && next.reloads < RedisLink.reloadLimit:
-            held.append(Held(call: next.call, reloads: next.reloads + 1, sequence: next.sequence))
-            // What was sent before the reload finds no script either, and comes here before the reload's own replies do; what's new waits
-            // meanwhile. So the order of publications holds.
-            if !isReloading {
-                isReloading = true
-                load { $0 == Script.allCases.last ? .reloaded($0) : .load($0) }
-            }
-        case .wrongServer:
-            if case .publish = next.call {
-                held.append(Held(call: next.call, reloads: 0, sequence: next.sequence))
-            } else {
-                fail(next.call, .redisAway)
-            }
-            connection.drop(text)
-        case .noScript, .full, .other:
-            if case .states(let states) = next.call, next.replies > 0 {
-                states.failure = fault.wireError(text)
-                states.seen += 1
-                pending.prepend(next)
-            } else {
-                fail(next.call, fault.wireError(text))
-            }
-        }
-    }
-
     private func setUp(_ step: Call.SetUp, _ reply: borrowing Reply) {
+        // The keys beside the partitions are elsewhere in the meantime; who has them checks.
+        if case .elsewhere? = fault(reply), owner.isCluster, step.isOfConfiguration {
+            return owner.configurationMoved(redirect(reply))
+        }
         switch step {
         case .claim:
             // nil when it's there already.
-            if reply.isError { connection.drop(reply.errorText) }
+            if reply.isError { connection.drop(RedisFault.advice(reply.errorText)) }
         case .check:
             guard let value = reply.string(0), !reply.isError, value.equals(KeySpace.configurationValue) else {
+                if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
                 let found = reply.string(0).map { String(decoding: $0.prefix(100), as: UTF8.self) } ?? "nothing"
                 let name = String(decoding: keys.configuration, as: UTF8.self)
                 return connection.drop("\(name) holds \(found), this version needs \(KeySpace.configurationValue)")
             }
         case .load(let script), .reloaded(let script):
             guard let digest = reply.string(0), !reply.isError, scripts.loaded(script, digest: digest) else {
-                return connection.drop("SCRIPT LOAD \(script): \(reply.errorText)")
+                return connection.drop("SCRIPT LOAD \(script): \(RedisFault.advice(reply.errorText))")
             }
             if case .reloaded = step {
                 isReloading = false
                 makeHeld()
             } else if script == Script.allCases.last && !isReloading {
-                giveUp(at: loop.now)
                 isUp = true
+                problem = nil
                 lastPing = loop.now
-                // First of all: what may have been published before the link was lost.
-                makeHeld()
-                owner.linkUp()
+                owner.linkUp(self)
             }
         }
+    }
+
+    private func fault(_ reply: borrowing Reply) -> RedisFault? {
+        guard reply.isError, let text = reply.string(0) else { return nil }
+        return RedisFault(text)
+    }
+
+    private func redirect(_ reply: borrowing Reply) -> Redirect {
+        reply.string(0).flatMap { Redirect($0, asked: place) } ?? .later
+    }
+
+    // MARK: Replies
+
+    func received(_ reply: borrowing Reply) {
+        guard var next = pending.removeFirst() else { return connection.drop("an answer that nobody asked for") }
+        owedReplies -= 1
+        next.replies -= 1
+        if case .setUp(let step) = next.waiting.call { return setUp(step, reply) }
+        if let fault = fault(reply) { return refused(next, fault, reply) }
+        if case .states(let states) = next.waiting.call, states.movedLane != nil { return skip(next, states) }
+        // More replies of the same call: it stays in front. Only reads of many users have more than one.
+        if next.replies > 0 { pending.prepend(next) } else { owner.ended(next.waiting) }
+        owner.replied(next.waiting.call, reply)
+    }
+
+    private func refused(_ next: Pending, _ fault: RedisFault, _ reply: borrowing Reply) {
+        let text = reply.errorText
+        let call = next.waiting.call
+        switch fault {
+        case .noScript where call.isScript && next.waiting.reloads < RedisLink.reloadLimit:
+            var waiting = next.waiting
+            waiting.reloads += 1
+            held.append(waiting)
+            // What was sent before the reload finds no script either, and comes here before the reload's own replies do; what's new waits
+            // meanwhile. So the order of publications holds.
+            if !isReloading {
+                isReloading = true
+                load { $0 == Script.allCases.last ? .reloaded($0) : .load($0) }
+            }
+        case .elsewhere where owner.isCluster:
+            let redirect = redirect(reply)
+            guard case .states(let states) = call else { return owner.redirected(next.waiting, redirect, from: self) }
+            owner.learn(redirect)
+            states.movedLane = states.movedLane ?? states.lane(ofReply: states.seen)
+            skip(next, states)
+        case .wrongServer, .elsewhere:
+            owner.interrupted(next.waiting)
+            connection.drop(RedisFault.advice(text))
+        case .noScript, .full, .other:
+            if case .states(let states) = call, next.replies > 0 {
+                states.failure = fault.wireError(text)
+                states.seen += 1
+                pending.prepend(next)
+            } else {
+                owner.failed(next.waiting, fault.wireError(text))
+            }
+        }
+    }
+
+    /// A reply of a read that will be made again.
+    private func skip(_ next: Pending, _ states: StatesCall) {
+        states.seen += 1
+        if next.replies > 0 { pending.prepend(next) } else { owner.redirected(next.waiting, .later, from: self) }
     }
 
     func ended(_ reason: String) {
         isUp = false
         isReloading = false
-        failPending()
-        owner.linkDown(reason)
+        problem = reason
+        giveBack()
+        owner.linkDown(self)
     }
 
-    /// Calls whose replies won't come on this connection. Publications wait for the next one; the others are over.
-    private func failPending() {
-        var over: [Call] = []
-        var waiting: [Held] = []
-        func sort(_ one: Held) {
-            if case .publish = one.call { waiting.append(one) } else { over.append(one.call) }
-        }
-        for one in held { sort(one) }
-        while let lost = pending.removeFirst() { sort(Held(call: lost.call, reloads: 0, sequence: lost.sequence)) }
+    /// Calls whose replies won't come on this connection.
+    private func giveBack() {
+        for waiting in held { owner.interrupted(waiting) }
+        held.removeAll()
         owedReplies = 0
-        held = waiting.sorted { $0.sequence < $1.sequence }
-        for index in held.indices { held[index].reloads = 0 }
-        for call in over { fail(call, .redisAway) }
+        while let lost = pending.removeFirst() { owner.interrupted(lost.waiting) }
+    }
+}
+
+extension Call.SetUp {
+    fileprivate var isOfConfiguration: Bool {
+        switch self {
+        case .claim, .check: true
+        case .load, .reloaded: false
+        }
+    }
+}
+
+extension StatesCall {
+    /// Which lane the key of a reply has; TIME's is any.
+    fileprivate func lane(ofReply place: Int) -> Int {
+        if place == 0 { return partitions[0] }
+        if place <= partitions.count { return partitions[place - 1] }
+        let user = place - 1 - partitions.count
+        return user < users.count ? Partition.of(users[user]) : partitions[0]
     }
 }

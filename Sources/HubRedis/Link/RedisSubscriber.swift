@@ -1,33 +1,45 @@
 import HubBase
 import HubNet
 
-/// The subscriber link: carries out what the subscription set wants, proves the link alive, hands messages up.
+/// The subscriber link to one master: carries out what the subscription set wants of its lanes, proves the link alive, hands messages up.
 ///
 /// A subscriber only reads, and a link that brings nothing looks like a quiet one: so it's pinged, with a deadline for the answer, and it
 /// counts as up only when all that's wanted has been confirmed and continued from a known position.
+///
+/// In a cluster messages go to their shard alone (SSUBSCRIBE): one command names channels of one slot, and a slot that moves away takes its
+/// subscriptions along, by an `sunsubscribe` that nobody asked for.
 final class RedisSubscriber: ConnectionOwner {
     static let pingInterval: Span = .seconds(5)
     static let pingDeadline: Span = .seconds(5)
     static let confirmDeadline: Span = .seconds(5)
 
+    /// A command whose confirmations are owed.
+    private struct Owed {
+        /// `Lane.several` without a cluster.
+        var lane: Int
+        var count: Int
+        var sent: Instant
+        /// Its lane has moved away: its confirmations may have been taken for others', so they aren't waited for.
+        var isForgiven = false
+    }
+
     private let connection: RedisConnection<RedisSubscriber>
     private let loop: NetLoop
-    /// Owns this link, so it's there as long as it.
-    private unowned(unsafe) let owner: RedisBackend
-    var set: SubscriptionSet
-    /// Commands whose confirmations are owed: how many, and since when.
-    private var owed = Ring<(count: Int, sent: Instant)>()
-    /// PINGs sent and answered, over all links: pub/sub messages from before a PING have arrived when its PONG has.
-    private(set) var pings: UInt64 = 0
-    private(set) var pongs: UInt64 = 0
+    /// Outlives this link.
+    private unowned(unsafe) let owner: SubscriberLinks
+    var lanes = LaneSet()
+    private var owed = Ring<Owed>()
+    /// The last PING on this link, and the last that was answered; by the count of all links.
+    private var ping: UInt64 = 0
+    private var pongs: UInt64 = 0
     private var lastPing = Instant(nanoseconds: 0)
     private(set) var isUp = false
+    private(set) var problem: String?
 
-    init(connection: RedisConnection<RedisSubscriber>, loop: NetLoop, seed: UInt64, owner: RedisBackend) {
+    init(connection: RedisConnection<RedisSubscriber>, loop: NetLoop, owner: SubscriberLinks) {
         self.connection = connection
         self.loop = loop
         self.owner = owner
-        set = SubscriptionSet(seed: seed)
         connection.owner = self
     }
 
@@ -40,6 +52,8 @@ final class RedisSubscriber: ConnectionOwner {
 
     func drop(_ reason: String) { connection.drop(reason) }
 
+    func move(to place: RedisURL.Place?, because reason: String) { connection.move(to: place, because: reason) }
+
     func advance(at now: Instant) {
         if connection.isOpen {
             judge(at: now)
@@ -49,83 +63,137 @@ final class RedisSubscriber: ConnectionOwner {
     }
 
     private func judge(at now: Instant) {
-        if pings > pongs {
+        if ping > pongs {
             if now.since(lastPing) >= RedisSubscriber.pingDeadline {
                 return connection.drop("no answer to a ping within \(RedisSubscriber.pingDeadline)")
             }
         } else if now.since(lastPing) >= RedisSubscriber.pingInterval {
-            lastPing = now
-            pings += 1
-            connection.out.command(1)
-            connection.out.argument("PING")
+            sendPing(at: now)
         }
-        if let first = owed.first, now.since(first.sent) >= RedisSubscriber.confirmDeadline {
+        while let first = owed.first, first.isForgiven, now.since(first.sent) >= RedisSubscriber.confirmDeadline { _ = owed.removeFirst() }
+        if let first = owed.first, !first.isForgiven, now.since(first.sent) >= RedisSubscriber.confirmDeadline {
             return connection.drop("a subscription isn't confirmed within \(RedisSubscriber.confirmDeadline)")
         }
-        if !isUp && set.isReady {
+        if !isUp && owner.set.isReady(in: lanes) {
             isUp = true
-            owner.subscriberUp()
+            problem = nil
         }
     }
 
+    private func sendPing(at now: Instant) {
+        lastPing = now
+        ping = owner.nextPing()
+        connection.out.command(1)
+        connection.out.argument("PING")
+    }
+
     private func sendCommands(at now: Instant) {
-        guard connection.isOpen else { return }
-        let leaving = set.takeUnsubscribes(at: now)
-        if !leaving.isEmpty { write("UNSUBSCRIBE", leaving, at: now) }
-        let joining = set.takeSubscribes()
-        if !joining.isEmpty { write("SUBSCRIBE", joining, at: now) }
+        guard connection.isOpen, owner.set.hasCommands || owner.set.hasLingering else { return }
+        let isSharded = owner.isSharded
+        // A batch of each a turn; of a cluster's small ones, some.
+        for _ in 0..<(isSharded ? 32 : 1) {
+            let leaving = owner.set.takeUnsubscribes(at: now, in: lanes, ofOneLane: isSharded)
+            if !leaving.isEmpty { write(isSharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", leaving, at: now) }
+            let joining = owner.set.takeSubscribes(in: lanes, ofOneLane: isSharded)
+            if !joining.isEmpty { write(isSharded ? "SSUBSCRIBE" : "SUBSCRIBE", joining, at: now) }
+            if leaving.isEmpty && joining.isEmpty { break }
+        }
     }
 
     private func write(_ command: StaticString, _ indexes: [Int], at now: Instant) {
         connection.out.command(1 + indexes.count)
         connection.out.argument(command)
-        for index in indexes { connection.out.argument(set.name(index)) }
-        owed.append((indexes.count, now))
+        for index in indexes { connection.out.argument(owner.set.name(index)) }
+        let lane = owner.isSharded ? owner.set[indexes[0]].lane : Lane.several
+        owed.append(Owed(lane: lane, count: indexes.count, sent: now))
     }
 
+    /// Commands are answered in their order, so forgiven ones in front of an answer have had theirs.
     private func confirmed() {
+        while let first = owed.first, first.isForgiven { _ = owed.removeFirst() }
         guard var first = owed.removeFirst() else { return }
         first.count -= 1
         if first.count > 0 { owed.prepend(first) }
     }
 
+    /// Another master has the lane from now on.
+    func forgive(_ lane: Int) { owed.update { if $0.lane == lane { $0.isForgiven = true } } }
+
     // MARK: ConnectionOwner
 
     func opened() {
-        lastPing = loop.now
-        pings += 1
-        connection.out.command(1)
-        connection.out.argument("PING")
+        sendPing(at: loop.now)
         sendCommands(at: loop.now)
         connection.flush()
     }
 
     func received(_ reply: borrowing Reply) {
         // PING is answered by a status while nothing is subscribed, by an array otherwise.
-        if reply.kind(0) == .status { return pongs = min(pongs + 1, pings) }
-        if reply.isError { return connection.drop(reply.errorText) }
+        if reply.kind(0) == .status { return ponged() }
+        if reply.isError { return refused(reply) }
         guard let kind = reply.string(1) else { return connection.drop("an answer that isn't a subscriber's") }
-        if kind.equals("message") {
+        // "smessage" and the like of sharded pub/sub mean the same.
+        if kind.equals(owner.isSharded ? "smessage" : "message") {
             guard let name = reply.string(2), let body = reply.string(3) else { return }
-            if let index = set.find(name) { owner.heard(index, body) }
-        } else if kind.equals("subscribe") {
-            guard let index = reply.string(2).flatMap({ set.find($0) }) else { return }
-            if set[index].state == .subscribing { confirmed() }
-            set.subscribed(index)
-        } else if kind.equals("unsubscribe") {
-            guard let index = reply.string(2).flatMap({ set.find($0) }) else { return }
-            if set[index].state == .unsubscribing { confirmed() }
-            set.unsubscribed(index)
+            if let index = find(name) { owner.heard(index, body, pongs: pongs) }
+        } else if kind.equals(owner.isSharded ? "ssubscribe" : "subscribe") {
+            guard let index = reply.string(2).flatMap({ find($0) }) else { return }
+            if owner.set[index].state == .subscribing { confirmed() }
+            owner.set.subscribed(index)
+        } else if kind.equals(owner.isSharded ? "sunsubscribe" : "unsubscribe") {
+            guard let index = reply.string(2).flatMap({ find($0) }) else { return }
+            if owner.set[index].state == .unsubscribing {
+                confirmed()
+            } else if owner.isSharded {
+                // The slot is leaving. It's asked for at once, where it was: the answer says where it is.
+                owner.moved(.later)
+            }
+            owner.set.unsubscribed(index)
         } else if kind.equals("pong") {
-            pongs = min(pongs + 1, pings)
+            ponged()
         }
+    }
+
+    private func ponged() { pongs = ping }
+
+    /// The place of a channel whose lane is ours; what comes of others was under way when they moved.
+    private func find(_ name: UnsafeRawBufferPointer) -> Int? {
+        guard let index = owner.set.find(name), lanes.contains(owner.set[index].lane) else { return nil }
+        return index
+    }
+
+    private func refused(_ reply: borrowing Reply) {
+        guard let text = reply.string(0) else { return }
+        if owner.isSharded, let redirect = Redirect(text, asked: connection.place), case .moved(let slot, _) = redirect {
+            return moved(redirect, slot)
+        }
+        if owner.isSharded, text.hasPrefix("ERR unknown command") {
+            return connection.drop("a cluster has to be of Redis 7 or later, or of Valkey: this server knows no sharded pub/sub")
+        }
+        connection.drop(RedisFault.advice(reply.errorText))
+    }
+
+    private func moved(_ redirect: Redirect, _ slot: Int) {
+        // The answer to the first command that is about this slot; forgiven ones before it have had theirs.
+        while let first = owed.removeFirst() {
+            guard owner.slots[first.lane] == slot else {
+                if first.isForgiven { continue }
+                break
+            }
+            owner.moved(redirect)
+            // Still ours: the server contradicts itself, or names nobody.
+            if lanes.contains(first.lane) { connection.drop("slot \(slot) is nobody's") }
+            return
+        }
+        connection.drop("an error that nothing was asked for")
     }
 
     func ended(_ reason: String) {
         isUp = false
+        problem = reason
         owed.removeAll()
-        pongs = pings
-        set.linkLost()
-        owner.subscriberDown(reason)
+        pongs = ping
+        owner.set.linkLost(in: lanes)
+        owner.linkDown()
     }
 }

@@ -2,19 +2,22 @@ import HubBase
 import HubCore
 import HubNet
 
-/// Where Redis is: `redis://[[user:]password@]host[:port][/database]`, or `unix:///path[?db=n]`. User and password are percent-encoded.
+/// Where Redis is: `redis://[[user:]password@]host[:port][/database]`, `rediss://…` for TLS, or `unix:///path[?db=n]`. User and password are
+/// percent-encoded.
 package struct RedisURL: Sendable {
-    package enum Place: Sendable, Equatable {
+    package enum Place: Sendable, Hashable {
         case host(String, port: Int)
         case unix(String)
     }
 
     package var place: Place
+    package var usesTLS = false
     package var user: [UInt8]?
     package var password: Secret?
-    package var database = 0
+    /// nil: none is named.
+    package var database: Int?
 
-    /// Says what's wrong with a URL without repeating it: it may hold a password.
+    /// Says what a URL has to be, to be read after "must be"; doesn't repeat it: it may hold a password.
     package struct Problem: Error, Equatable, CustomStringConvertible {
         package let description: String
     }
@@ -23,20 +26,22 @@ package struct RedisURL: Sendable {
         var rest = [UInt8](text.utf8)[...]
         if RedisURL.drop("unix://", from: &rest) {
             let (path, query) = RedisURL.split(rest, at: UInt8(ascii: "?"), last: false)
-            guard path.count > 1, path.first == UInt8(ascii: "/"), path.count < 108 else {
-                throw Problem(description: "redis.url: unix:// takes an absolute path of at most 107 bytes")
+            guard path.count > 1, path.first == UInt8(ascii: "/"), path.count < 108, !path.contains(0) else {
+                throw Problem(description: "\"unix:///PATH\" with an absolute path of at most 107 bytes")
             }
             place = .unix(String(decoding: path, as: UTF8.self))
             if var query {
-                guard RedisURL.drop("db=", from: &query) else {
-                    throw Problem(description: "redis.url: the only option is ?db=NUMBER")
-                }
+                guard RedisURL.drop("db=", from: &query) else { throw Problem(description: "\"unix:///PATH\" or \"unix:///PATH?db=NUMBER\"") }
                 database = try RedisURL.database(query)
             }
             return
         }
-        guard RedisURL.drop("redis://", from: &rest) else {
-            throw Problem(description: "redis.url: begins with redis:// or unix://; TLS (rediss://) isn't there yet")
+        if RedisURL.drop("rediss://", from: &rest) {
+            usesTLS = true
+        } else {
+            guard RedisURL.drop("redis://", from: &rest) else {
+                throw Problem(description: "\"redis://HOST:PORT\" or \"redis://HOST:PORT/DATABASE\" (\"rediss://…\": TLS; \"unix:///PATH\": a socket)")
+            }
         }
         let (authority, path) = RedisURL.split(rest, at: UInt8(ascii: "/"), last: false)
         if let path, !path.isEmpty { database = try RedisURL.database(path) }
@@ -59,22 +64,24 @@ package struct RedisURL: Sendable {
         let (front, back) = split(address, at: UInt8(ascii: ":"), last: true)
         if let back, !isBracketed || front.last == UInt8(ascii: "]") {
             guard let number = decimal(back), (1...65_535).contains(number) else {
-                throw Problem(description: "redis.url: the port is a number from 1 to 65535")
+                throw Problem(description: "\"redis://HOST:PORT\" with a port from 1 to 65535")
             }
             port = number
             name = front
         }
         if isBracketed {
-            guard name.last == UInt8(ascii: "]") else { throw Problem(description: "redis.url: an IPv6 address ends with ]") }
+            guard name.last == UInt8(ascii: "]") else { throw Problem(description: "\"redis://[ADDRESS]:PORT\" with both brackets around an IPv6 address") }
             name = name.dropFirst().dropLast()
         }
-        guard !name.isEmpty, name.count <= 255 else { throw Problem(description: "redis.url: names no host") }
+        guard !name.isEmpty, name.count <= 255, name.allSatisfy({ $0 > 32 && $0 < 127 }) else {
+            throw Problem(description: "\"redis://HOST:PORT\" with a host's name or address")
+        }
         return .host(String(decoding: name, as: UTF8.self), port: port)
     }
 
     private static func database(_ digits: ArraySlice<UInt8>) throws(Problem) -> Int {
         guard let number = decimal(digits), number <= 65_535 else {
-            throw Problem(description: "redis.url: the database is a number from 0 to 65535")
+            throw Problem(description: "\"redis://HOST:PORT/DATABASE\" with a number from 0 to 65535 for the database")
         }
         return number
     }
@@ -100,7 +107,7 @@ package struct RedisURL: Sendable {
         while index < bytes.endIndex {
             if bytes[index] == UInt8(ascii: "%") {
                 guard index + 2 < bytes.endIndex, let high = hex(bytes[index + 1]), let low = hex(bytes[index + 2]) else {
-                    throw Problem(description: "redis.url: % stands before two hex digits in user and password")
+                    throw Problem(description: "\"redis://USER:PASSWORD@HOST:PORT\" with user and password percent-encoded")
                 }
                 decoded.append(high << 4 | low)
                 index += 3
@@ -122,12 +129,21 @@ package struct RedisURL: Sendable {
     }
 }
 
+extension RedisURL.Place: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .host(let host, let port): host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+}
+
 extension RedisURL: CustomStringConvertible {
-    /// Without user and password.
+    /// Without user and password, but with all else that it was made from.
     package var description: String {
         switch place {
-        case .host(let host, let port): "redis://\(host):\(port)/\(database)"
-        case .unix(let path): "unix://\(path)?db=\(database)"
+        case .host: "\(usesTLS ? "rediss" : "redis")://\(place)\(database.map { "/\($0)" } ?? "")"
+        case .unix(let path): "unix://\(path)\(database.map { "?db=\($0)" } ?? "")"
         }
     }
 }

@@ -37,6 +37,17 @@ package struct Ring<Element> {
         return element
     }
 
+    /// Changes each element in its place.
+    package mutating func update(_ body: (inout Element) -> Void) {
+        for index in 0..<count {
+            let place = (head + index) & (storage.count - 1)
+            if var element = storage[place].take() {
+                body(&element)
+                storage[place] = element
+            }
+        }
+    }
+
     package mutating func removeAll() {
         storage.removeAll()
         head = 0

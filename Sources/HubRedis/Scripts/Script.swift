@@ -19,6 +19,27 @@ package enum Script: Int, CaseIterable {
     }
 }
 
+extension Script {
+    /// As it runs in a cluster: what it publishes goes to its shard alone (SPUBLISH, Redis 7), not to every node. Both commands have the same
+    /// arguments.
+    package var shardedSource: [UInt8] {
+        let word = [UInt8]("'PUBLISH'".utf8)
+        var source: [UInt8] = []
+        var rest = self.source[...]
+        while let quote = rest.firstIndex(of: word[0]) {
+            source += rest[..<quote]
+            rest = rest[quote...]
+            if rest.starts(with: word) {
+                source += [UInt8]("'SPUBLISH'".utf8)
+                rest = rest.dropFirst(word.count)
+            } else {
+                source.append(rest.removeFirst())
+            }
+        }
+        return source + rest
+    }
+}
+
 /// The scripts' digests as Redis named them when it loaded them: that's what EVALSHA takes, so nobody computes a SHA-1 here.
 package struct ScriptTable {
     private var digests = [[UInt8]](repeating: [], count: Script.allCases.count)
@@ -34,12 +55,12 @@ package struct ScriptTable {
 }
 
 extension ByteBuffer {
-    /// `SCRIPT LOAD` of one script.
-    package mutating func load(_ script: Script) {
+    /// `SCRIPT LOAD` of one script. `isSharded`: for a cluster.
+    package mutating func load(_ script: Script, isSharded: Bool) {
         command(3)
         argument("SCRIPT")
         argument("LOAD")
-        argument(script.source)
+        argument(isSharded ? script.shardedSource : script.source)
     }
 
     /// The head of a call: `keys` keys and then `arguments` arguments follow.

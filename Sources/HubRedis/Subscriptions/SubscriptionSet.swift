@@ -13,10 +13,21 @@ package struct SubscriptionSet {
     package enum Subject: Equatable {
         case channel(Name)
         case feed(Int)
-        case probe
+        /// The node's own messages, in a partition.
+        case probe(Int)
 
         /// A subject with positions counts as heard only when its position is known.
-        package var hasPosition: Bool { self != .probe }
+        package var hasPosition: Bool {
+            if case .probe = self { return false }
+            return true
+        }
+
+        package var lane: Int {
+            switch self {
+            case .channel(let channel): Partition.of(channel)
+            case .feed(let partition), .probe(let partition): partition
+            }
+        }
     }
 
     package enum State: Equatable {
@@ -43,6 +54,8 @@ package struct SubscriptionSet {
 
     package struct Entry {
         package var subject: Subject
+        /// Which link it needs.
+        package let lane: Int
         package var state: State = .absent
         package var isWanted = true
         /// The time to keep it for the next subscriber is over.
@@ -54,6 +67,12 @@ package struct SubscriptionSet {
         fileprivate var isQueued = false
         fileprivate var isLingering = false
         fileprivate var lingerUntil = Instant.distantFuture
+
+        fileprivate init(subject: Subject, generation: UInt32) {
+            self.subject = subject
+            self.generation = generation
+            lane = subject.lane
+        }
     }
 
     /// One SUBSCRIBE names this many channels at most (redis-design §5).
@@ -64,18 +83,22 @@ package struct SubscriptionSet {
     private var table: ByteTable
     private var entries: [Entry?] = []
     /// Indexes to be subscribed, read and unsubscribed. What's in them is only a hint: each is judged anew when it's taken.
-    private var toSubscribe = Ring<Int>()
-    private var toRead = Ring<Int>()
-    private var toUnsubscribe = Ring<Int>()
+    private var toSubscribe = LaneQueue()
+    private var toRead = LaneQueue()
+    private var toUnsubscribe = LaneQueue()
     private var lingering = Ring<Int>()
-    /// Wanted entries that aren't live.
+    /// Wanted entries that aren't live; in all, and of each lane.
     package private(set) var unready = 0
+    private var unreadyOfLane = [Int](repeating: 0, count: Lane.count)
 
     package init(seed: UInt64) { table = ByteTable(seed: seed) }
 
     package var count: Int { table.count }
     package var isReady: Bool { unready == 0 }
     package var hasCommands: Bool { !toSubscribe.isEmpty || !toUnsubscribe.isEmpty }
+    package var hasLingering: Bool { !lingering.isEmpty }
+
+    package func isReady(in lanes: LaneSet) -> Bool { unready == 0 || lanes.allSatisfy { unreadyOfLane[$0] == 0 } }
 
     package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
     package func find(_ name: [UInt8]) -> Int? { table.find(name) }
@@ -110,7 +133,7 @@ package struct SubscriptionSet {
         } else {
             entries[index] = entry
         }
-        unready += 1
+        count(entry, by: 1)
         queueSubscribe(index)
         return index
     }
@@ -152,20 +175,46 @@ package struct SubscriptionSet {
 
     // MARK: Commands
 
-    /// Indexes for one SUBSCRIBE; empty: none is due.
-    package mutating func takeSubscribes() -> [Int] {
+    /// Indexes for one SUBSCRIBE on the link that has `lanes`; empty: none is due. `ofOneLane`: a command of sharded pub/sub names channels
+    /// of one slot.
+    package mutating func takeSubscribes(in lanes: LaneSet = .all, ofOneLane: Bool = false) -> [Int] {
         var taken: [Int] = []
-        while taken.count < SubscriptionSet.batch, let index = toSubscribe.removeFirst() {
+        var lanes = lanes
+        while taken.count < SubscriptionSet.batch, let index = toSubscribe.removeFirst(in: lanes) {
             guard entries[index] != nil, self[index].isQueued else { continue }
             entries[index]?.isQueued = false
             guard self[index].state == .absent, self[index].isWanted else { continue }
             change(index) { $0.state = .subscribing }
             taken.append(index)
+            if ofOneLane { lanes = LaneSet(self[index].lane) }
         }
         return taken
     }
 
-    package mutating func takeUnsubscribes(at now: Instant) -> [Int] {
+    package mutating func takeUnsubscribes(at now: Instant, in lanes: LaneSet = .all, ofOneLane: Bool = false) -> [Int] {
+        expireLingering(at: now)
+        var taken: [Int] = []
+        var lanes = lanes
+        while taken.count < SubscriptionSet.batch, let index = toUnsubscribe.removeFirst(in: lanes) {
+            guard let entry = entries[index], !entry.isWanted, entry.isExpired else { continue }
+            switch entry.state {
+            case .absent: remove(index)
+            case .unread, .reading, .live:
+                // Where the channel stood counts no more: what's published from now on isn't heard.
+                change(index) {
+                    $0.state = .unsubscribing
+                    $0.chain = Chain()
+                }
+                taken.append(index)
+                if ofOneLane { lanes = LaneSet(entry.lane) }
+            // The reply decides.
+            case .subscribing, .unsubscribing: continue
+            }
+        }
+        return taken
+    }
+
+    private mutating func expireLingering(at now: Instant) {
         while let index = lingering.first {
             guard entries[index] != nil, self[index].isLingering else {
                 _ = lingering.removeFirst()
@@ -179,7 +228,7 @@ package struct SubscriptionSet {
                 _ = lingering.removeFirst()
                 entries[index]?.isLingering = false
                 entries[index]?.isExpired = true
-                toUnsubscribe.append(index)
+                toUnsubscribe.append(index, lane: self[index].lane)
             } else if lingering.count > 1, self[index].lingerUntil > self.lingerTime(at: 1) {
                 _ = lingering.removeFirst()
                 lingering.append(index)
@@ -187,30 +236,13 @@ package struct SubscriptionSet {
                 break
             }
         }
-        var taken: [Int] = []
-        while taken.count < SubscriptionSet.batch, let index = toUnsubscribe.removeFirst() {
-            guard let entry = entries[index], !entry.isWanted, entry.isExpired else { continue }
-            switch entry.state {
-            case .absent: remove(index)
-            case .unread, .reading, .live:
-                // Where the channel stood counts no more: what's published from now on isn't heard.
-                change(index) {
-                    $0.state = .unsubscribing
-                    $0.chain = Chain()
-                }
-                taken.append(index)
-            // The reply decides.
-            case .subscribing, .unsubscribing: continue
-            }
-        }
-        return taken
     }
 
     private func lingerTime(at place: Int) -> Instant { entries[lingering[place]]?.lingerUntil ?? .distantFuture }
 
     /// The next entry whose position is to be read.
-    package mutating func takeRead() -> Int? {
-        while let index = toRead.removeFirst() {
+    package mutating func takeRead(in lanes: LaneSet = .all) -> Int? {
+        while let index = toRead.removeFirst(in: lanes) {
             guard entries[index]?.state == .unread else { continue }
             change(index) { $0.state = .reading }
             return index
@@ -227,8 +259,8 @@ package struct SubscriptionSet {
             return
         }
         change(index) { $0.state = .unread }
-        toRead.append(index)
-        if self[index].isExpired { toUnsubscribe.append(index) }
+        toRead.append(index, lane: self[index].lane)
+        if self[index].isExpired { toUnsubscribe.append(index, lane: self[index].lane) }
     }
 
     /// Also when we didn't ask for it: then it's subscribed again.
@@ -245,7 +277,7 @@ package struct SubscriptionSet {
     package mutating func readFailed(_ index: Int, _ generation: UInt32) {
         guard isCurrent(index, generation), self[index].state == .reading else { return }
         change(index) { $0.state = .unread }
-        toRead.append(index)
+        toRead.append(index, lane: self[index].lane)
     }
 
     /// The position was read. nil: it no longer matters, a message has set it, or the link has changed.
@@ -271,14 +303,14 @@ package struct SubscriptionSet {
         return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
     }
 
-    /// The subscriber link is lost: all that's wanted is to be subscribed anew, all else is forgotten.
-    package mutating func linkLost() {
-        toSubscribe.removeAll()
-        toRead.removeAll()
-        toUnsubscribe.removeAll()
-        lingering.removeAll()
+    /// The link that had `lanes` is lost, or others have them now: all that's wanted is to be subscribed anew, all else is forgotten.
+    package mutating func linkLost(in lanes: LaneSet = .all) {
+        toSubscribe.removeAll(in: lanes)
+        toRead.removeAll(in: lanes)
+        toUnsubscribe.removeAll(in: lanes)
+        if lanes == .all { lingering.removeAll() }
         for index in entries.indices {
-            guard let entry = entries[index] else { continue }
+            guard let entry = entries[index], lanes.contains(entry.lane) else { continue }
             guard entry.isWanted else {
                 remove(index)
                 continue
@@ -306,22 +338,26 @@ package struct SubscriptionSet {
     private mutating func queueSubscribe(_ index: Int) {
         guard self[index].isQueued == false else { return }
         entries[index]?.isQueued = true
-        toSubscribe.append(index)
+        toSubscribe.append(index, lane: self[index].lane)
     }
 
     private mutating func remove(_ index: Int) {
-        if isUnready(self[index]) { unready -= 1 }
+        count(self[index], by: -1)
         table.remove(index)
         entries[index] = nil
     }
 
-    private func isUnready(_ entry: Entry) -> Bool { entry.isWanted && entry.state != .live }
+    private mutating func count(_ entry: Entry, by step: Int) {
+        guard entry.isWanted && entry.state != .live else { return }
+        unready += step
+        unreadyOfLane[entry.lane] += step
+    }
 
     private mutating func change(_ index: Int, _ body: (inout Entry) -> Void) {
         guard var entry = entries[index].take() else { preconditionFailure("subscription \(index) is gone") }
-        if isUnready(entry) { unready -= 1 }
+        count(entry, by: -1)
         body(&entry)
-        if isUnready(entry) { unready += 1 }
+        count(entry, by: 1)
         entries[index] = entry
     }
 }

@@ -1,0 +1,46 @@
+import HubBase
+import HubCore
+
+/// Messages to ourselves that are on their way: a probe of the whole path is one for each master, and proves it when all are back.
+struct Probes {
+    private struct Probe {
+        var number: UInt64
+        var tag: RequestTag
+        var master: Int
+        var deadline: Instant
+    }
+
+    private var probes: [Probe] = []
+    private var last: UInt64 = 0
+
+    /// The number that the message is to carry.
+    mutating func add(_ tag: RequestTag, master: Int, deadline: Instant) -> UInt64 {
+        last += 1
+        probes.append(Probe(number: last, tag: tag, master: master, deadline: deadline))
+        return last
+    }
+
+    func isPending(_ tag: RequestTag) -> Bool { probes.contains { $0.tag == tag } }
+
+    /// The probe that is proven by this message.
+    mutating func cameBack(_ number: UInt64) -> RequestTag? {
+        guard let place = probes.firstIndex(where: { $0.number == number }) else { return nil }
+        let tag = probes.remove(at: place).tag
+        return isPending(tag) ? nil : tag
+    }
+
+    /// Masters whose message is overdue.
+    func silent(at now: Instant) -> [Int] { probes.filter { $0.deadline <= now }.map(\.master) }
+
+    mutating func failOverdue(at now: Instant) -> [RequestTag] { fail { $0.deadline <= now } }
+    mutating func fail(of master: Int) -> [RequestTag] { fail { $0.master == master } }
+    mutating func failAll() -> [RequestTag] { fail { _ in true } }
+
+    /// One message that's lost fails its probe, whatever the others of it say later.
+    private mutating func fail(_ which: (Probe) -> Bool) -> [RequestTag] {
+        var failed: [RequestTag] = []
+        for probe in probes where which(probe) && !failed.contains(probe.tag) { failed.append(probe.tag) }
+        probes.removeAll { failed.contains($0.tag) }
+        return failed
+    }
+}

@@ -1,0 +1,35 @@
+import HubBase
+import HubNet
+
+/// All subscriber links together: what the node wants to hear, and one count of PINGs, so that a lane's positions are judged alike on
+/// whichever link it is.
+final class SubscriberLinks {
+    var set: SubscriptionSet
+    /// PINGs sent on all links. A link tells the number of the last one that was answered: pub/sub messages of its lanes from before that
+    /// PING have arrived.
+    private(set) var pings: UInt64 = 0
+    let isSharded: Bool
+    /// The hash slot of each lane.
+    let slots: [Int]
+    /// Owns this, so it's there as long as it.
+    private unowned(unsafe) let backend: RedisBackend
+
+    init(seed: UInt64, slots: [Int], isSharded: Bool, backend: RedisBackend) {
+        set = SubscriptionSet(seed: seed)
+        self.slots = slots
+        self.isSharded = isSharded
+        self.backend = backend
+    }
+
+    func nextPing() -> UInt64 {
+        pings += 1
+        return pings
+    }
+
+    func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) { backend.heard(index, body, pongs: pongs) }
+
+    func linkDown() { backend.topologyIsOld() }
+
+    /// A channel's slot is another master's.
+    func moved(_ redirect: Redirect) { backend.link.learn(redirect) }
+}

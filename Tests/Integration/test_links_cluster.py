@@ -1,0 +1,156 @@
+"""Redis Cluster behind the nodes: real masters, slots that move while people talk, a master that dies (redis-design §5, §7)."""
+
+import signal
+
+import pytest
+
+from client import Client
+from hub import FAST, Hub, eventually, hubctl, status
+from redises import Cluster, slot_of
+from traffic import Listener, Talker
+
+
+@pytest.fixture(scope="module")
+def start_all(folder):
+    started = []
+
+    def start(kind, *arguments, **options):
+        process = kind(folder, *arguments, **options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in reversed(started):
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def cluster(start_all):
+    return Cluster(start_all)
+
+
+@pytest.fixture(scope="module")
+def nodes(start_all, cluster):
+    one, two = (start_all(Hub, name=name, settings={**FAST, **cluster.settings}, ready=False) for name in ("c1", "c2"))
+    return one.wait_ready(), two.wait_ready()
+
+
+def channels_of_each(cluster, prefix, count=1):
+    """`count` channels of each master."""
+    found = {node.port: [] for node in cluster.nodes}
+    number = 0
+    while any(len(channels) < count for channels in found.values()):
+        channel = f"{prefix}:{number}"
+        channels = found[cluster.owner(slot_of(channel)).port]
+        if len(channels) < count:
+            channels.append(channel)
+        number += 1
+    return [channel for channels in found.values() for channel in channels]
+
+
+def test_chat_crosses_nodes_in_channels_of_every_master(cluster, nodes):
+    with Client(nodes[0], user="alice") as alice, Client(nodes[1], user="bob") as bob:
+        for channel in channels_of_each(cluster, "cross", 2):
+            bob.subscribe(channel)
+            ack = alice.chat(channel, "hello")
+            heard = bob.expect(type="chat", channel=channel)
+            assert heard["position"] == ack["position"]
+            alice.send({"type": "typing", "channel": channel, "payload": {"isTyping": True}})
+            assert bob.expect(type="typing", channel=channel)["user"] == "alice"
+
+
+def test_users_of_every_master_are_read_in_one_request_and_their_changes_are_told(cluster, nodes):
+    users = channels_of_each(cluster, "user", 2)
+    with Client(nodes[1], user="watcher") as watcher:
+        online = [Client(nodes[0], user=user) for user in users[::2]]
+        for user in users[::2]:
+            eventually(lambda: watcher.request("watch", users=[user])["users"][0]["status"] == "online")
+        answer = watcher.request("watch", users=users)["users"]
+        assert [entry["user"] for entry in answer] == users
+        assert [entry["status"] for entry in answer] == ["online", "offline"] * 3
+        for client, user in zip(online, users[::2]):
+            client.leave()
+            watcher.presence_of(user, "offline")
+
+
+def test_messages_go_to_their_shard_alone(cluster, nodes):
+    channel = channels_of_each(cluster, "shard")[0]
+    with Client(nodes[0], user="alice") as alice:
+        alice.subscribe(channel)
+        assert [node.call("PUBSUB", "NUMPAT") for node in cluster.nodes] == [0, 0, 0]
+        assert all(node.call("PUBSUB", "CHANNELS") == [] for node in cluster.nodes)
+        name = next(name for node in cluster.nodes for name in node.call("PUBSUB", "SHARDCHANNELS") if name.endswith(f"c:{channel}"))
+        owner = cluster.owner(slot_of(channel))
+        assert [node is owner for node in cluster.nodes] == [bool(node.call("PUBSUB", "SHARDNUMSUB", name)[1]) for node in cluster.nodes]
+
+
+def test_the_list_of_nodes_is_one(nodes):
+    shown = hubctl(nodes[0], "nodes").stdout
+    assert "c1" in shown and "c2" in shown
+
+
+def test_a_slot_that_moves_while_people_talk_loses_and_doubles_nothing(cluster, nodes):
+    # Nobody of the others: their order within a channel is its offsets.
+    channels = channels_of_each(cluster, "move")
+    moving = channels[0]
+    slot = slot_of(moving)
+    with Listener(nodes[1], *channels) as listener, Talker(nodes[0], *channels) as talker:
+        talker.wait_for(30)
+        there = [node for node in cluster.nodes if node is not cluster.owner(slot)]
+        for target in (there[0], there[1], there[0]):
+            cluster.move_slot(slot, target)
+            talker.wait_for(30)
+        talker.stop()
+        listener.check(talker)
+        assert talker.refused == 0 and listener.resyncs == []
+    assert all(status(f"{node.url}/readyz") == 200 for node in nodes)
+
+
+def test_a_master_that_joins_takes_slots_over_without_anybody_noticing(cluster, nodes, start_all):
+    channels = channels_of_each(cluster, "join")
+    joining = cluster.new_node()
+    joining.call("CLUSTER", "MEET", "127.0.0.1", cluster.nodes[0].port)
+    eventually(lambda: "cluster_state:ok" in joining.call("CLUSTER", "INFO") and len(cluster.slots(joining)) >= 3)
+    eventually(lambda: all(cluster.id_of(joining) in node.call("CLUSTER", "NODES") for node in cluster.nodes))
+    cluster.nodes.append(joining)
+    # So that nodes which weren't told directly agree at once.
+    with Listener(nodes[1], *channels) as listener, Talker(nodes[0], *channels) as talker:
+        talker.wait_for(20)
+        for channel in channels:
+            cluster.move_slot(slot_of(channel), joining)
+        talker.wait_for(40)
+        talker.stop()
+        listener.check(talker)
+        assert talker.refused == 0 and listener.resyncs == []
+    assert len(joining.links()) == 4
+    for node in nodes:
+        assert "node.degraded" not in node.log
+
+
+def test_a_dead_master_s_replica_takes_over_and_what_it_lost_is_announced(start):
+    cluster = Cluster(start, 3, 1)
+    one, two = (start(Hub, name=name, settings={**FAST, **cluster.settings}, ready=False) for name in ("f1", "f2"))
+    one.wait_ready(), two.wait_ready()
+    channels = channels_of_each_master(cluster)
+    doomed = cluster.owner(slot_of(channels[0]))
+    with Listener(two, *channels) as listener, Talker(one, *channels) as talker:
+        talker.wait_for(30)
+        doomed.signal(signal.SIGKILL)
+        # Other masters' channels go on meanwhile.
+        before = talker.acked_of(channels[1])
+        eventually(lambda: talker.acked_of(channels[1]) > before + 10, 15)
+        eventually(lambda: cluster.owner(slot_of(channels[0]), asked=next(node for node in cluster.nodes if node.is_running)) is not doomed, 15)
+        eventually(lambda: all(status(f"{node.url}/readyz") == 200 for node in (one, two)), 10, "both are ready again")
+        after = talker.acked_of(channels[0])
+        eventually(lambda: talker.acked_of(channels[0]) > after + 10, 10)
+        talker.stop()
+        listener.check(talker)
+
+
+def channels_of_each_master(cluster):
+    found = {}
+    number = 0
+    while len(found) < 3:
+        found.setdefault(cluster.owner(slot_of(f"dead:{number}")).port, f"dead:{number}")
+        number += 1
+    return list(found.values())

@@ -1,0 +1,102 @@
+"""Redis behind sentinels: failovers while people talk (redis-design §5, §7)."""
+
+import signal
+import time
+
+import pytest
+
+from client import Client
+from hub import FAST, Hub, eventually, status
+from redises import Watched
+from traffic import Listener, Talker
+
+
+def two_nodes(start, watched, **more):
+    settings = {**FAST, **watched.settings, **more}
+    one, two = (start(Hub, name=name, settings=settings, ready=False) for name in ("s1", "s2"))
+    return one.wait_ready(), two.wait_ready()
+
+
+def both_ready(nodes):
+    return all(status(f"{node.url}/readyz") == 200 for node in nodes)
+
+
+def writes(redis):
+    """How many calls that publish a server has carried out."""
+    stats = redis.call("INFO", "commandstats").splitlines()
+    return [line.split(",")[0] for line in stats if line.startswith(("cmdstat_evalsha", "cmdstat_publish"))]
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_a_failover_under_load_loses_nothing_acknowledged_without_a_word(start, fault):
+    watched = Watched(start)
+    nodes = two_nodes(start, watched)
+    old, new = watched.master, watched.replica
+    with Listener(nodes[1], "room:a", "room:b") as listener, Talker(nodes[0], "room:a", "room:b") as talker:
+        talker.wait_for(50)
+        old.signal(fault)
+        eventually(lambda: all(sentinel.says() == new.port for sentinel in watched.sentinels), 15, "the sentinels have failed over")
+        eventually(lambda: both_ready(nodes), 10, "both nodes are ready again")
+        talker.wait_for(30)
+        if fault == signal.SIGSTOP:
+            old.signal(signal.SIGCONT)
+            # What lay in its sockets is carried out at once; from then on nobody publishes there any more.
+            eventually(lambda: old.links() == [], 10, "no node is connected to the old master")
+            before = writes(old)
+            talker.wait_for(50)
+            time.sleep(1)
+            assert writes(old) == before and old.links() == []
+        talker.stop()
+        listener.check(talker)
+    assert len(new.links()) == 4
+    for node in nodes:
+        assert "node.degraded" in node.log
+
+
+def test_an_ordered_failover_is_followed_and_the_demoted_master_is_left(start):
+    watched = Watched(start)
+    nodes = two_nodes(start, watched)
+    with Listener(nodes[1], "room:order") as listener, Talker(nodes[0], "room:order") as talker:
+        talker.wait_for(30)
+        watched.sentinels[0].call("SENTINEL", "FAILOVER", "main")
+        eventually(lambda: len(watched.replica.links()) == 4, 15, "both nodes are at the new master")
+        eventually(lambda: "role:slave" in watched.master.call("INFO", "replication"), 10, "the old master follows")
+        eventually(lambda: watched.master.links() == [], 5)
+        before = writes(watched.master)
+        talker.wait_for(30)
+        # The replica gets writes by replication, which counts elsewhere: nobody calls scripts on it.
+        assert writes(watched.master) == before
+        talker.stop()
+        listener.check(talker)
+
+
+def test_users_passwords_and_a_dead_sentinel_are_no_obstacle(start):
+    password, word = "data-pa55word", "sentinel-pa55word"
+    watched = Watched(
+        start, "--requirepass", password, password=password, lines=(f"sentinel auth-pass main {password}", f"requirepass {word}"), sentinel_password=word)
+    watched.sentinels[0].kill()
+    node = start(
+        Hub, name="s1", settings={**FAST, **watched.settings, "redis.prefix": "h"},
+        environment={"HUB_CFG_REDIS__PASSWORD": password, "HUB_CFG_REDIS__SENTINEL__PASSWORD": word})
+    with Client(node, user="alice") as alice:
+        alice.chat("room:s", "hello")
+    assert password not in node.log and word not in node.log
+
+
+def test_sentinels_that_know_no_such_master_are_named(start):
+    watched = Watched(start)
+    node = start(Hub, ready=False, settings={**watched.settings, "redis.sentinel.master": "other"})
+    node.expect_log("knows no master of the name in redis.sentinel.master")
+    assert status(f"{node.url}/readyz") == 503
+
+
+def test_a_sentinel_that_names_a_replica_is_not_believed(start):
+    watched = Watched(start)
+    # It knows of one that isn't a master any more, as after a partition.
+    for sentinel in watched.sentinels:
+        sentinel.kill()
+    from redises import Sentinel
+    liar = start(Sentinel, watched.replica, 1)
+    node = start(Hub, ready=False, settings={"redis.sentinel.urls": liar.url, "redis.sentinel.master": "main"})
+    node.expect_log("isn't a master", 15)
+    assert watched.replica.call("PUBSUB", "CHANNELS") in ([], ["__sentinel__:hello"])

@@ -1,0 +1,141 @@
+"""Chat under faults: who talks, who listens, and whether anything acknowledged was lost without a word."""
+
+import threading
+import time
+
+from websockets.exceptions import ConnectionClosed
+
+from client import Client
+from hub import eventually
+
+
+class Talker:
+    """Says numbered things in turn in each channel, one at a time, and again under the same id until they're acknowledged."""
+
+    def __init__(self, hub, *channels, pause=0.002):
+        self.hub, self.channels, self.pause = hub, channels, pause
+        self.acked = {channel: [] for channel in channels}
+        self.refused = 0
+        self.failure = None
+        self.is_running = True
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        try:
+            with Client(self.hub, user="talker") as client:
+                threads = [threading.Thread(target=self._talk, args=(channel,), daemon=True) for channel in self.channels]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+        except BaseException as error:
+            self.failure = error
+
+    def _talk(self, channel):
+        try:
+            with Client(self.hub, user=f"talker-{channel}") as client:
+                number = 0
+                while self.is_running:
+                    answer = client.try_request("chat", channel=channel, payload={"text": str(number)}, messageId=f"{channel}-{number}")
+                    client.inbox.clear()
+                    if answer["type"] == "ack":
+                        self.acked[channel].append((number, answer["position"]))
+                        number += 1
+                        time.sleep(self.pause)
+                    else:
+                        assert answer["error"]["code"] in ("unavailable", "overloaded"), answer
+                        self.refused += 1
+                        time.sleep(0.05)
+        except BaseException as error:
+            self.failure = error
+
+    def acked_of(self, channel):
+        return len(self.acked[channel])
+
+    def wait_for(self, more, seconds=15):
+        """Until so many more were acknowledged in every channel."""
+        target = {channel: len(acks) + more for channel, acks in self.acked.items()}
+
+        def there():
+            if self.failure:
+                raise self.failure
+            return all(len(self.acked[channel]) >= target[channel] for channel in self.channels)
+
+        eventually(there, seconds, f"{more} more acknowledged")
+
+    def stop(self):
+        self.is_running = False
+        self.thread.join(20)
+        if self.failure:
+            raise self.failure
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_running = False
+        self.thread.join(20)
+
+
+class Listener:
+    """Subscribes to the channels and keeps what it hears, as an app does that trusts `resync` to tell of holes."""
+
+    def __init__(self, hub, *channels):
+        self.client = Client(hub, user="listener")
+        self.channels = channels
+        self.start = {channel: self.client.subscribe(channel)["position"] for channel in channels}
+        self.heard = {channel: [] for channel in channels}
+        self.failure = None
+        self.is_running = True
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        try:
+            while self.is_running:
+                for message in self.client.gather(0.1):
+                    if message["type"] == "chat" or message.get("event") == "resync":
+                        self.heard[message["channel"]].append(message)
+        except BaseException as error:
+            self.failure = error
+
+    @property
+    def resyncs(self):
+        return [message for heard in self.heard.values() for message in heard if message.get("event") == "resync"]
+
+    def check(self, talker, seconds=15):
+        """Whatever was acknowledged was heard, in order and once, or a resync stands where it's missing."""
+        for channel in self.channels:
+            last = talker.acked[channel][-1][1]
+            eventually(lambda: any(message["position"] == last for message in self.heard[channel]), seconds, f"the last of {channel} comes")
+            if self.failure:
+                raise self.failure
+            heard = self.heard[channel]
+            texts = [int(message["payload"]["text"]) for message in heard if message["type"] == "chat"]
+            assert len(texts) == len(set(texts)), f"{channel}: something came twice"
+            assert texts == sorted(texts), f"{channel}: out of order"
+            at = self.start[channel]
+            for message in heard:
+                if message["type"] == "chat" and at is not None:
+                    assert follows(message["position"], at), f"{channel}: {message['position']} doesn't follow {at}, and no resync stands between"
+                at = message["position"]
+            lost = {number for number, _ in talker.acked[channel]} - set(texts)
+            assert not lost or any(message.get("event") == "resync" for message in heard), f"{channel}: {sorted(lost)} lost without a word"
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_running = False
+        self.thread.join(10)
+        self.client.leave()
+
+
+def follows(position, before):
+    """Whether a position is the next one. Tags aside: those are the nodes' business."""
+    epoch, offset, _ = position.split(".")
+    parts = before.split(".")
+    if len(parts) != 3 or parts[1] == "0":
+        return offset == "1"
+    return (epoch, int(offset)) == (parts[0], int(parts[1]) + 1)
