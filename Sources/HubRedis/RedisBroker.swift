@@ -15,6 +15,8 @@ package final class RedisBroker: Broker {
         case refusedPublish(WireError, RequestTag)
         case refusedRead(WireError, RequestTag)
         case subscribed(Name, RequestTag)
+        case refusedHistory(Name, WireError, RequestTag)
+        case refusedMarks(Name, WireError, RequestTag)
         case refusedProbe(WireError, RequestTag)
     }
 
@@ -34,7 +36,7 @@ package final class RedisBroker: Broker {
         giveAnswers(at: now)
     }
 
-    package func publish(_ publication: Publication, to channel: Name, tag: RequestTag, at now: Instant) {
+    package func publish(_ publication: Publication, to channel: Name, attempt: PublishAttempt?, tag: RequestTag, at now: Instant) {
         if let refusal = backend.link.refusal(bytes: publication.payload.count) {
             answers.append(.refusedPublish(refusal, tag))
             return
@@ -45,6 +47,14 @@ package final class RedisBroker: Broker {
                 PublishCall(
                     channel: channel, publication: publication, tag: tag, fingerprint: backend.encoder.fingerprint(publication),
                     retryUntil: now + retryFor)))
+    }
+
+    package func readHistory(of channel: Name, _ query: HistoryQuery, tag: RequestTag, at now: Instant) {
+        answers.append(.refusedHistory(channel, .redisAway, tag))
+    }
+
+    package func readMarks(of channel: Name, user: Name, limit: Int, tag: RequestTag, at now: Instant) {
+        answers.append(.refusedMarks(channel, .redisAway, tag))
     }
 
     package func broadcast(_ publication: Publication, to channel: Name, at now: Instant) {
@@ -96,6 +106,8 @@ package final class RedisBroker: Broker {
             switch answer {
             case .refusedPublish(let error, let tag): delegate?.published(.failure(error), tag: tag)
             case .refusedRead(let error, let tag): delegate?.readMoved(.failure(error), tag: tag)
+            case .refusedHistory(let channel, let error, let tag): delegate?.historyRead(channel, .failure(error), tag: tag)
+            case .refusedMarks(let channel, let error, let tag): delegate?.readMarks(channel, .failure(error), tag: tag)
             case .refusedProbe(let error, let tag): delegate?.probed(.failure(error), tag: tag)
             case .subscribed(let channel, let tag): answerSubscribed(channel, tag, at: now)
             }

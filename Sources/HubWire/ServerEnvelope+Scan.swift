@@ -39,6 +39,7 @@ extension ServerEnvelope {
     private enum Field: UInt8 {
         case type, id, channel, user, device, messageId, payload, position, offset, time, code, message, event, reason, connection, node
         case version, retryAfter, returnAfter, ping, changes, users, channels, duplicate, recovered, retry, stale
+        case publications, reads, more
 
         init?(_ key: ShortText) {
             switch key {
@@ -69,6 +70,9 @@ extension ServerEnvelope {
             case ShortText("recovered"): self = .recovered
             case ShortText("retry"): self = .retry
             case ShortText("stale"): self = .stale
+            case ShortText("publications"): self = .publications
+            case ShortText("reads"): self = .reads
+            case ShortText("more"): self = .more
             default: return nil
             }
         }
@@ -106,6 +110,13 @@ extension ServerEnvelope {
         case .channels:
             channels = value.range
             return value.kind == .array || value.kind == .object
+        case .publications:
+            publications = value.range
+            return value.kind == .array
+        case .reads:
+            reads = value.range
+            return value.kind == .array
+        case .more: return Self.flag(value, &more, in: text)
         case .duplicate: return Self.flag(value, &duplicate, in: text)
         case .retry: return Self.flag(value, &retry, in: text)
         case .stale: return Self.flag(value, &stale, in: text)

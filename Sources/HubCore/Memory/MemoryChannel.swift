@@ -92,6 +92,18 @@ final class MemoryChannel {
         return (offset, true)
     }
 
+    /// `user`'s own first, then some others', `limit` in all. Cost: those that are given.
+    func marks(of user: Name, limit: Int) -> [ReadMark] {
+        guard limit > 0 else { return [] }
+        var marks: [ReadMark] = []
+        if let own = reads[user] { marks.append(ReadMark(user: user, offset: own)) }
+        for (other, offset) in reads where other != user {
+            if marks.count >= limit { break }
+            marks.append(ReadMark(user: other, offset: offset))
+        }
+        return marks
+    }
+
     func hasRead(_ user: Name) -> Bool { reads[user] != nil }
 
     // Ends.

@@ -100,7 +100,7 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
-                        timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
                         ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
@@ -124,7 +124,7 @@ package final class Node {
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
                             ownLoop: 0, at: start)
                         gateway.backplane = backplane
                         backplane.start(at: start)
@@ -212,6 +212,12 @@ package final class Node {
     /// Descriptors that connections may not take: what each loop has (epoll, eventfd, spare and listeners), and what the node needs at any time
     /// for its links, logs, secrets and name look-ups.
     private static func descriptorsKept(loops: Int, listeners: Int) -> Int { 24 + (loops + 1) * (3 + listeners) }
+
+    private static func recoveryLimits(_ configuration: Configuration) -> RecoveryMachine.Limits {
+        var limits = RecoveryMachine.Limits()
+        limits.memory = configuration.limits.recoveryMemory
+        return limits
+    }
 
     static func limits(_ configuration: Configuration, over base: NetLimits) -> NetLimits {
         var limits = base

@@ -20,6 +20,8 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var published: [RequestTag: Result<PublishResult, WireError>] = [:]
     private(set) var answers: [RequestTag: Int] = [:]
     private(set) var subscriptions: [RequestTag: Result<Position, WireError>] = [:]
+    private(set) var pages: [RequestTag: Result<HistoryPage, WireError>] = [:]
+    private(set) var marks: [RequestTag: Result<[ReadMark], WireError>] = [:]
     private(set) var applied: [RequestTag: Result<[UInt64], WireError>] = [:]
     private(set) var refreshed: [RequestTag: Result<[Int], WireError>] = [:]
     private(set) var sweeps: [RequestTag: Result<Int, WireError>] = [:]
@@ -61,7 +63,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         let publication = Publication(
             messageClass: .chat, user: "alice", device: "phone", messageId: Name(trusted: [UInt8](id.utf8)), time: 1_700_000_000_000,
             payload: [UInt8]("{\"text\":\"\(text)\"}".utf8))
-        broker.publish(publication, to: channel, tag: tag, at: fixture.now)
+        broker.publish(publication, to: channel, attempt: nil, tag: tag, at: fixture.now)
         return tag
     }
 
@@ -152,6 +154,8 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     }
     func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) {}
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) { subscriptions[tag] = result }
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) { pages[tag] = result }
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) { marks[tag] = result }
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
         if case .success = result { probes[tag] = true } else { probes[tag] = false }
     }
