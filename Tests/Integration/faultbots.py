@@ -198,7 +198,7 @@ class Bot:
         await self._send({"type": "subscribe", "id": self._number("subscribe", channels), "channels": wanted})
 
     async def _ask_history(self, channel):
-        await self._send({"type": "history", "id": self._number("history", channel), "channel": channel, "since": self.positions[channel], "limit": 50})
+        await self._send({"type": "history", "id": self._number("history", channel), "channel": channel, "since": self.positions[channel]})
 
     # Receiving
 
@@ -259,17 +259,13 @@ class Bot:
             for result in message["channels"]:
                 self._subscribed(result)
         elif kind == "history":
-            self._page(of, message["publications"])
-            if not message.get("more"):
-                self.paging.discard(of)
-                self.joined.add(of)
-            else:
-                self.due_history[of] = 0
+            self._subscribed(message)
         elif kind == "watch":
             for user in message["users"]:
                 self._saw(user)
 
     def _subscribed(self, result):
+        """The answer of a subscription, or of the history that goes on with it."""
         channel = result["channel"]
         if "code" in result:
             self.crowd.refusals[result["code"]] += 1
@@ -278,18 +274,14 @@ class Bot:
             return
         if result.get("recovered") is False:
             self.told.append((channel, result["reason"]))
-        self._page(channel, result.get("publications", []))
+        self.crowd.delivered += len(result.get("publications", []))
+        self.positions[channel] = result["position"]
         if result.get("more"):
             self.paging.add(channel)
             self.due_history[channel] = 0
         else:
-            self.positions[channel] = result["position"]
+            self.paging.discard(channel)
             self.joined.add(channel)
-
-    def _page(self, channel, publications):
-        for publication in publications:
-            self.positions[channel] = publication["position"]
-            self.crowd.delivered += 1
 
     def _refused(self, message):
         self.crowd.refusals[message["code"]] += 1

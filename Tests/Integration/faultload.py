@@ -6,7 +6,6 @@ and ends with `verdict`: all is answered, everybody has got to the end of every 
 
 import asyncio
 import collections
-import contextlib
 import functools
 import os
 import random
@@ -18,6 +17,7 @@ from faultbots import Backend, Bot
 from faultrelay import RedisRelay
 from hub import BINARIES, Hub, RedisServer, status
 from journal import Journal
+from redises import receive, send
 
 # The relations of the defaults, scaled; a lease long enough that a busy machine doesn't let one lapse by itself.
 TIMERS = {
@@ -53,16 +53,22 @@ async def until(question, seconds, what):
 
 
 class World:
-    """Redis and nodes. `start`: conftest's fixture, which ends the processes. With `relays`, each node has its own way to Redis."""
+    """Redis and nodes. `start`: conftest's fixture, which ends the processes. With `relays`, each node has its own way to Redis.
 
-    def __init__(self, start, folder, nodes=2, relays=False, redis_options=(), redis_prefix=(), settings=None, hub_prefixes=()):
+    `servers`: several Redises that a test made itself (`redises.Watched`, `redises.Cluster`), in place of the one.
+    """
+
+    def __init__(self, start, folder, nodes=2, relays=False, redis_options=(), redis_prefix=(), settings=None, hub_prefixes=(), servers=None):
         self.start, self.folder, self.count, self.has_relays = start, folder, nodes, relays
         self.redis_options, self.redis_prefix, self.hub_prefixes = redis_options, redis_prefix, hub_prefixes
-        self.settings = {**TIMERS, **(settings or {})}
+        self.servers = servers
+        self.settings = {**TIMERS, **(servers.settings if servers else {}), **(settings or {})}
         self.nodes, self.relays, self.crowds = [], [], []
 
     async def __aenter__(self):
-        self.redis = await asyncio.to_thread(self.start, RedisServer, options=self.redis_options, prefix=self.redis_prefix)
+        self.redis = None
+        if not self.servers:
+            self.redis = await asyncio.to_thread(self.start, RedisServer, options=self.redis_options, prefix=self.redis_prefix)
         for number in range(self.count):
             if self.has_relays:
                 self.relays.append(await RedisRelay(self.redis).open())
@@ -78,7 +84,7 @@ class World:
             await relay.close()
 
     def start_node(self, number, port=None):
-        url = self.relays[number].url if self.has_relays else self.redis.url
+        url = self.relays[number].url if self.has_relays else self.redis and self.redis.url
         prefix = self.hub_prefixes[number] if self.hub_prefixes else ()
         return self.start(Hub, name=f"n{number + 1}", redis=url, settings=self.settings, port=port, ready=False, prefix=prefix)
 
@@ -98,7 +104,7 @@ class World:
         return crowd
 
     async def call(self, *words):
-        """A command's whole reply: bytes, numbers, lists; an error reply is raised as a `ReplyError`."""
+        """A command's whole reply; see `call`."""
         return await asyncio.to_thread(call, self.redis.port, *words)
 
     async def readyz(self, node):
@@ -307,34 +313,8 @@ def parts(position):
     return epoch, int(offset)
 
 
-class ReplyError(Exception):
-    pass
-
-
 def call(port, *words):
-    """One command on a connection of its own."""
-    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as link:
-        link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-        return _reply(link.makefile("rb"))
-
-
-def _reply(stream):
-    line = stream.readline()
-    assert line.endswith(b"\r\n"), f"no reply: {line!r}"
-    kind, text = line[:1], line[1:-2]
-    match kind:
-        case b"+":
-            return text
-        case b"-":
-            raise ReplyError(text.decode())
-        case b":":
-            return int(text)
-        case b"$":
-            if text == b"-1":
-                return None
-            data = stream.read(int(text) + 2)
-            return data[:-2]
-        case b"*":
-            return [_reply(stream) for _ in range(int(text))]
-    raise AssertionError(line)
+    """One command on a connection of its own, with what's in its reply as bytes; an error is a RedisError."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as link, link.makefile("rb") as answers:
+        send(link, *words)
+        return receive(answers, is_text=False)

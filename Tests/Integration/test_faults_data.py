@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from faultload import LEASE, World, scenario, until
 
 
@@ -72,6 +74,7 @@ async def test_channels_that_went_back_are_told_and_none_of_the_new_messages_is_
         assert verdict["refused"] == 0 and not crowd.closes
 
 
+@pytest.mark.long
 @scenario
 async def test_a_history_that_went_back_while_nobody_speaks_is_found_without_a_successor(start, tmp_path):
     async with World(start, tmp_path) as world:
