@@ -7,7 +7,7 @@ package struct SubscribeResult: Sendable {
     /// Absent when the client gave no position.
     package var recovered: Bool?
     package var reason: String?
-    /// What was missed, up to `result`'s position; nil when the client gave no position.
+    /// What was missed, up to `result`'s position; left out when it's empty.
     package var publications: [PositionedPublication]?
     /// There's more than the page holds: the client isn't subscribed until it has asked for the rest.
     package var hasMore = false

@@ -32,11 +32,12 @@ extension RecoveryMachine {
         let isThere = feeds[reading.slot].id == reading.feed
         guard reading.isLoad else {
             recoveries[reading.recovery]?.isAskingMarks = false
-            recoveries[reading.recovery]?.marks = marks.map { read in
-                let own = read.filter { $0.user == recoveries[reading.recovery]?.user }
-                let others = isThere ? feeds[reading.slot].marks?.marks ?? [:] : [:]
-                return own + others.filter { other in !own.contains { $0.user == other.key } }.map { ReadMark(user: $0.key, offset: $0.value) }
-            }
+            let user = recoveries[reading.recovery]?.user
+            let own = marks?.filter { $0.user == user }
+            let kept = isThere ? feeds[reading.slot].marks?.marks ?? [:] : [:]
+            let others = kept.filter { $0.key != user }.map { ReadMark(user: $0.key, offset: $0.value) }
+            recoveries[reading.recovery]?.marks = own.map { $0 + others }
+            if own == nil { recoveries[reading.recovery]?.wantsMarks = false }
             return proceed(reading.recovery)
         }
         var waiting = [reading.recovery]
