@@ -85,7 +85,7 @@ class Bot:
             await asyncio.sleep(self.chance.uniform(0, backoff))
 
     async def _connection(self):
-        server = self.home if self.home and not self.connections else self.crowd.pick(self)
+        server = self.home if self.home and not self.connections and not self.crowd.doors else self.crowd.pick(self)
         address = f"ws://{server.address}/v1/ws?user={self.name}&device=d"
         async with asyncio.timeout(8):
             socket = await connect(
@@ -354,7 +354,7 @@ class Backend:
         while not self.crowd.is_over:
             # The journal wants it as it would stand on a WebSocket.
             self.crowd.journal.out(self.name, {"type": "event", "id": number, "channel": channel, "messageId": self.waiting})
-            node = self.crowd.pick(self)
+            node = self.chance.choice([node for node in self.crowd.world.nodes if node not in self.crowd.avoided] or self.crowd.world.nodes)
             try:
                 code, _, answer = await asyncio.to_thread(request, f"{node.url}/v1/publish", "POST", message, timeout=8)
             except (OSError, HTTPException, ValueError):

@@ -14,7 +14,7 @@ import socket
 import time
 
 from faultbots import Backend, Bot
-from faultrelay import RedisRelay
+from faultrelay import FaultRelay
 from hub import BINARIES, Hub, RedisServer, status
 from journal import Journal
 from redises import receive, send
@@ -55,23 +55,23 @@ async def until(question, seconds, what):
 class World:
     """Redis and nodes. `start`: conftest's fixture, which ends the processes. With `relays`, each node has its own way to Redis.
 
-    `servers`: several Redises that a test made itself (`redises.Watched`, `redises.Cluster`), in place of the one.
+    `servers`: several Redises that a test made itself (`redises.Watched`, `redises.Cluster`), in place of the one. `is_embedded`: none at all.
     """
 
-    def __init__(self, start, folder, nodes=2, relays=False, redis_options=(), redis_prefix=(), settings=None, hub_prefixes=(), servers=None):
+    def __init__(self, start, folder, nodes=2, relays=False, redis_options=(), redis_prefix=(), settings=None, hub_prefixes=(), servers=None, is_embedded=False):
         self.start, self.folder, self.count, self.has_relays = start, folder, nodes, relays
         self.redis_options, self.redis_prefix, self.hub_prefixes = redis_options, redis_prefix, hub_prefixes
-        self.servers = servers
+        self.servers, self.is_embedded = servers, is_embedded
         self.settings = {**TIMERS, **(servers.settings if servers else {}), **(settings or {})}
         self.nodes, self.relays, self.crowds = [], [], []
 
     async def __aenter__(self):
         self.redis = None
-        if not self.servers:
+        if not self.servers and not self.is_embedded:
             self.redis = await asyncio.to_thread(self.start, RedisServer, options=self.redis_options, prefix=self.redis_prefix)
         for number in range(self.count):
             if self.has_relays:
-                self.relays.append(await RedisRelay(self.redis).open())
+                self.relays.append(await FaultRelay(self.redis).open())
             self.nodes.append(self.start_node(number))
         for node in self.nodes:
             await asyncio.to_thread(node.wait_ready)
@@ -97,8 +97,9 @@ class World:
         self.redis = await asyncio.to_thread(
             self.start, RedisServer, port=self.redis.port, options=self.redis_options, prefix=self.redis_prefix)
 
-    async def crowd(self, **options):
+    async def crowd(self, doors=(), **options):
         crowd = Crowd(self, **options)
+        crowd.doors = list(doors)
         self.crowds.append(crowd)
         await crowd.begin()
         return crowd
@@ -146,6 +147,8 @@ class Crowd:
         self.delivered = 0
         self.last = {}
         self.acks = []
+        # What bots connect to, in place of the nodes themselves, where a test has something in between.
+        self.doors = []
         self.avoided = set()
         self.is_over = False
         self.tasks = []
@@ -168,8 +171,8 @@ class Crowd:
 
     def pick(self, bot):
         """As a load balancer does that checks the nodes: any but those that are known to be down."""
-        nodes = [node for node in self.world.nodes if node not in self.avoided] or self.world.nodes
-        return bot.chance.choice(nodes)
+        doors = self.doors or self.world.nodes
+        return bot.chance.choice([door for door in doors if door not in self.avoided] or doors)
 
     async def add(self, name, **options):
         """A bot of the test's own, connected; the watchers watch it too."""

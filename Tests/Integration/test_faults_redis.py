@@ -154,14 +154,33 @@ async def test_a_demoted_redis_acknowledges_nothing(start, tmp_path):
         # Of a primary that isn't there: what it holds it keeps, and it takes no writes.
         await world.call("REPLICAOF", "127.0.0.1", "1")
         await world.wait_unready()
-        await asyncio.sleep(0.5)
-        count = len(crowd.acks)
-        await asyncio.sleep(2)
-        assert len(crowd.acks) == count
+        await acknowledges_nothing(crowd)
         await world.call("REPLICAOF", "NO", "ONE")
-        await world.wait_ready()
-        await crowd.acknowledges()
-        verdict = await crowd.verdict()
-        assert set(crowd.refusals) <= {"unavailable"}, crowd.refusals
-        crowd.assert_never_offline()
-        verdict.assert_nothing_announced()
+        await goes_on(world, crowd)
+
+
+@scenario
+async def test_a_redis_without_the_replicas_that_it_must_have_acknowledges_nothing(start, tmp_path):
+    async with World(start, tmp_path) as world:
+        crowd = await world.crowd()
+        await world.call("CONFIG", "SET", "min-replicas-to-write", "1")
+        await acknowledges_nothing(crowd)
+        await world.call("CONFIG", "SET", "min-replicas-to-write", "0")
+        await goes_on(world, crowd)
+
+
+async def acknowledges_nothing(crowd):
+    # What was on the way.
+    await asyncio.sleep(1)
+    count = len(crowd.acks)
+    await asyncio.sleep(2)
+    assert len(crowd.acks) == count
+
+
+async def goes_on(world, crowd):
+    await world.wait_ready()
+    await crowd.acknowledges()
+    verdict = await crowd.verdict()
+    assert set(crowd.refusals) <= {"unavailable"}, crowd.refusals
+    crowd.assert_never_offline()
+    verdict.assert_nothing_announced()
