@@ -20,7 +20,7 @@ package struct HistoryQuery: Sendable, Equatable {
     package var isReverse: Bool
     /// Publications of one page, at least 1.
     package var limit: Int
-    /// Payload bytes of one page; the first publication comes however large it is.
+    /// Bytes of one page's payloads, with or without what else is kept of a publication; the first one comes however large it is.
     package var bytesMax: Int
 
     package init(after: Bound? = nil, before: Bound? = nil, isReverse: Bool = false, limit: Int, bytesMax: Int = 256 * 1024) {

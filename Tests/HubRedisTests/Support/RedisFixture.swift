@@ -28,7 +28,7 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
         do {
             return try RedisBackend(
                 loop: stepped.loop, redis: redis, timers: timers, namespaces: BrokerContract.namespaces, incarnation: incarnation,
-                node: name, chance: Chance(seed: made))
+                node: name, chance: Chance(seed: made), tipCheck: .milliseconds(500))
         } catch {
             fatalError("\(error)")
         }
