@@ -42,7 +42,7 @@ let package = Package(
         library(
             "HubGateway",
             ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
-            resources: [.embedInCode("Page/index.html")]),
+            resources: [.embedInCode("Page/index.html"), .embedInCode("Page/hub.js")]),
         library(
             "HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),

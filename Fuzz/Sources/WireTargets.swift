@@ -110,11 +110,25 @@ private func replies(_ bytes: UnsafeRawBufferPointer, step: Int) -> Int {
         given = next
         loop: while true {
             switch reader.next() {
-            case .reply: found += 1
+            case .reply:
+                found += 1
+                readTopology(reader.reply)
             case .incomplete: break loop
             case .failed: return -1 - found
             }
         }
     }
     return found
+}
+
+private let lanes = KeySpace(prefix: "hub")?.slots ?? []
+
+/// What cluster nodes and sentinels say about others is read as it comes.
+private func readTopology(_ reply: borrowing Reply) {
+    let asked = RedisURL.Place.host("h", port: 1)
+    if let slots = ClusterSlots(reply, slots: lanes, asked: asked) { require(slots.owners.count == Lane.count, "a lane is missing") }
+    _ = SentinelView.Word(reply, asked: asked)
+    guard let text = reply.string(0) else { return }
+    _ = ClusterFacts(text)
+    if case .moved(let slot, _)? = Redirect(text, asked: asked) { require((0..<Slot.count).contains(slot), "no such slot") }
 }

@@ -66,6 +66,15 @@ package struct Configuration: Sendable {
     }
     package var redis = Redis()
 
+    /// Without Redis.
+    package struct Embedded: Sendable {
+        /// The file that keeps history over restarts; nil: none does.
+        package var snapshot: String?
+        package var snapshotInterval: Span = .seconds(10)
+        package init() {}
+    }
+    package var embedded = Embedded()
+
     package struct TLS: Sendable {
         /// A certificate that was read and found usable.
         package struct Certificate: Sendable, CustomStringConvertible {

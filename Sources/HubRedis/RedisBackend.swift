@@ -104,7 +104,8 @@ package final class RedisBackend {
     /// The two links to one master.
     func makeLinks(_ place: RedisURL.Place?) -> (RedisLink, RedisSubscriber) {
         let command = RedisConnection<RedisLink>(
-            loop: loop, place: place, access: plan.access(RedisBackend.clientName(incarnation, "commands")), chance: Chance(seed: chance.next()))
+            loop: loop, place: place, access: plan.access(RedisBackend.clientName(incarnation, "commands")),
+            chance: Chance(seed: chance.next()))
         let pubsub = RedisConnection<RedisSubscriber>(
             loop: loop, place: place, access: plan.access(RedisBackend.clientName(incarnation, "subscriptions")),
             chance: Chance(seed: chance.next()))
@@ -209,13 +210,17 @@ package final class RedisBackend {
     /// Each master is to carry a message to ourselves: in a cluster by one of its own partitions.
     func lanesMoved() {
         for master in masters.all {
-            guard let partition = masters.isCluster ? master.lanes.first : Partition.of(incarnation), partition < Partition.count else { continue }
+            guard let partition = masters.isCluster ? master.lanes.first : Partition.of(incarnation), partition < Partition.count else {
+                continue
+            }
             _ = subscriber.set.want(keys.probeChannel(incarnation, partition), .probe(partition))
         }
     }
 
     func linkDown(_ link: RedisLink) {
         topologyIsOld()
+        // Why the link is lost says more than that a probe is.
+        tellHealth(at: loop.now)
         if let master = masters.all.first(where: { $0.link === link }) { tellProbes(probes.fail(of: master.number)) }
     }
 

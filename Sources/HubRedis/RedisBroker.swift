@@ -46,7 +46,8 @@ package final class RedisBroker: Broker {
         backend.link.send(
             .publish(
                 PublishCall(
-                    channel: channel, publication: publication, attempt: attempt, madeAt: now, tag: tag, fingerprint: backend.encoder.fingerprint(publication),
+                    channel: channel, publication: publication, attempt: attempt, madeAt: now, tag: tag,
+                    fingerprint: backend.encoder.fingerprint(publication),
                     retryUntil: now + retryFor)))
     }
 

@@ -189,7 +189,9 @@ extension EnvelopeWriter {
             field(.position, position)
             if let recovered = subscription.recovered { field(.recovered, recovered) }
             if let reason = subscription.reason { field(.reason, reason) }
-            if let publications = subscription.publications, !publications.isEmpty { list(.publications, publications, channel: subscription.channel) }
+            if let publications = subscription.publications, !publications.isEmpty {
+                list(.publications, publications, channel: subscription.channel)
+            }
             if subscription.hasMore { field(.more, true) }
             if let reads = subscription.reads, !reads.isEmpty {
                 key(.reads)

@@ -45,7 +45,8 @@ import Testing
         func join(_ position: Position?, tag: UInt64 = 1, limit: Int = 100, bytes: Int = 1 << 20, marks: Bool = false) {
             let item = JoinBatch.Item(channel: RecoveryMachineTests.channel, position: position, tag: tag)
             machine.join(
-                JoinBatch(loop: 0, items: [item], user: "bob", wantsMarks: marks, limit: limit, bytes: bytes), at: RecoveryMachineTests.start)
+                JoinBatch(loop: 0, items: [item], user: "bob", wantsMarks: marks, limit: limit, bytes: bytes),
+                at: RecoveryMachineTests.start)
         }
 
         /// The channel is carried from `offset` on; somebody else joined it.
@@ -248,7 +249,8 @@ import Testing
         for (number, channel) in channels.enumerated() {
             machine.join(
                 JoinBatch(
-                    loop: 0, items: [.init(channel: channel, position: nil, tag: UInt64(number))], user: "bob", wantsMarks: false, limit: 10,
+                    loop: 0, items: [.init(channel: channel, position: nil, tag: UInt64(number))], user: "bob", wantsMarks: false,
+                    limit: 10,
                     bytes: 1_000), at: Self.start)
             for case .subscribe(let name, let serial) in machine.actions { machine.subscribed(name, .success(.start), serial: serial) }
             machine.actions = []
@@ -307,7 +309,9 @@ import Testing
         let driven = Driven()
         driven.live()
         driven.join(nil, tag: 5, marks: true)
-        for case .readMarks(_, _, _, let key) in driven.take() { driven.machine.marksRead(.failure(WireError(.unavailable, "away")), key: key) }
+        for case .readMarks(_, _, _, let key) in driven.take() {
+            driven.machine.marksRead(.failure(WireError(.unavailable, "away")), key: key)
+        }
         #expect(driven.answer == JoinAnswer(position: .start))
     }
 

@@ -15,14 +15,21 @@ import Testing
         #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(2_000)) == true)
     }
 
-    @Test("false goes when true went, once; then true goes at once")
+    @Test("a change goes at once, the same again doesn't")
     func stops() {
         var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
-        #expect(throttle.passes(false, of: 1, in: "c", at: Self.at(0)) == false)
         #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(0)) == true)
         #expect(throttle.passes(false, of: 1, in: "c", at: Self.at(1)) == true)
         #expect(throttle.passes(false, of: 1, in: "c", at: Self.at(2)) == false)
         #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(3)) == true)
+    }
+
+    @Test("who has stopped needn't be told so at the close")
+    func stopped() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        _ = throttle.passes(true, of: 1, in: "c", at: Self.at(0))
+        _ = throttle.passes(false, of: 1, in: "c", at: Self.at(1))
+        #expect(throttle.closed(1, at: Self.at(2)) == [])
     }
 
     @Test("a connection that closes leaves the channels that still believe it")
@@ -48,23 +55,22 @@ import Testing
     func expires() {
         let alice = TypingBoard.Typist(channel: "c", user: "alice", device: "phone")
         var board = TypingBoard(expire: .seconds(6))
-        #expect(board.passes(true, of: alice, at: Self.at(0)) == true)
-        #expect(board.passes(true, of: alice, at: Self.at(4_000)) == true)
+        board.told(true, of: alice, at: Self.at(0))
+        board.told(true, of: alice, at: Self.at(4_000))
         #expect(board.expired(at: Self.at(9_999)) == [])
         #expect(board.expired(at: Self.at(10_000)) == [alice])
         #expect(board.expired(at: Self.at(10_001)) == [])
-        // The word that comes later, from a node that was slow, says nothing new.
-        #expect(board.passes(false, of: alice, at: Self.at(10_002)) == false)
+        board.told(true, of: alice, at: Self.at(11_000))
+        board.told(false, of: alice, at: Self.at(11_001))
         #expect(board.isEmpty)
     }
 
-    @Test("beyond its bound the board remembers nobody, and hands everything on")
+    @Test("beyond its bound the board remembers nobody")
     func board() {
         var board = TypingBoard(expire: .seconds(6), limit: 2)
         for user: Name in ["a", "b", "c"] {
-            #expect(board.passes(true, of: TypingBoard.Typist(channel: "c", user: user, device: .empty), at: Self.at(0)) == true)
+            board.told(true, of: TypingBoard.Typist(channel: "c", user: user, device: .empty), at: Self.at(0))
         }
-        #expect(board.passes(false, of: TypingBoard.Typist(channel: "c", user: "c", device: .empty), at: Self.at(1)) == true)
         #expect(board.expired(at: Self.at(7_000)).count == 2)
     }
 }

@@ -180,18 +180,25 @@ struct ConfigurationLoaderTests {
         #expect(loaded.configuration.redis.url == "redis://host:1/3")
         #expect(loaded.configuration.redis.password?.bytes == Array("pa55 word".utf8))
         #expect(!"\(loaded)".contains("pa55"))
-        for url in ["redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1", "redis://bob:pa55word@host", "unix:///run/redis.sock?db=1"] {
+        for url in [
+            "redis://host", "redis://[::1]:6379/0", "redis://127.0.0.1", "redis://bob:pa55word@host", "unix:///run/redis.sock?db=1",
+        ] {
             #expect(try problems(nil, sets: ["redis.url=" + url]) == [])
         }
     }
 
-    @Test("where Redis is, is said once, and whole", arguments: [
-        ("redis.url=redis://h redis.cluster=redis://h:7000", "redis.url and redis.cluster are both given: a hub has one Redis"),
-        ("redis.sentinel.urls=redis://h", "redis.sentinel.urls needs redis.sentinel.master, the name that the sentinels know the Redis by"),
-        ("redis.sentinel.master=main", "redis.sentinel.master needs redis.sentinel.urls: where the sentinels are"),
-        ("redis.url=redis://h redis.user=app", "redis.user needs its password: redis.password or redis.passwordFile"),
-        ("redis.cluster=redis://h redis.database=2", "redis.database is 2, but a cluster (redis.cluster) has database 0 only"),
-    ])
+    @Test(
+        "where Redis is, is said once, and whole",
+        arguments: [
+            ("redis.url=redis://h redis.cluster=redis://h:7000", "redis.url and redis.cluster are both given: a hub has one Redis"),
+            (
+                "redis.sentinel.urls=redis://h",
+                "redis.sentinel.urls needs redis.sentinel.master, the name that the sentinels know the Redis by"
+            ),
+            ("redis.sentinel.master=main", "redis.sentinel.master needs redis.sentinel.urls: where the sentinels are"),
+            ("redis.url=redis://h redis.user=app", "redis.user needs its password: redis.password or redis.passwordFile"),
+            ("redis.cluster=redis://h redis.database=2", "redis.database is 2, but a cluster (redis.cluster) has database 0 only"),
+        ])
     func redisPlan(sets: String, problem: String) throws {
         let found = try problems(nil, sets: sets.split(separator: " ").map(String.init))
         #expect(found.count == 1 && found[0].hasPrefix(problem), "\(found)")

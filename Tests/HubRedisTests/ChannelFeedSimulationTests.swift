@@ -63,7 +63,10 @@ private struct FeedWorld {
             switch feed.judge(heard.position, previous: heard.previous, pongs: pongs) {
             case .drop: break
             case .hold: feed.hold(heard, reason: .gap, isShort: Int.random(in: 0..<40, using: &chance) == 0)
-            case .deliver: tell([.publication(PositionedPublication(position: heard.position, previous: heard.previous, publication: heard.publication!))])
+            case .deliver:
+                tell([
+                    .publication(PositionedPublication(position: heard.position, previous: heard.previous, publication: heard.publication!))
+                ])
             }
         }
     }
@@ -124,7 +127,7 @@ private struct FeedWorld {
     }
 
     mutating func settle() {
-        for _ in 0..<50 {
+        for _ in 0..<10_000 {
             while !link.isEmpty { hear() }
             if feed.needsRead || asked != nil || answer != nil {
                 ask()

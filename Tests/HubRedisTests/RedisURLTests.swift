@@ -40,7 +40,8 @@ import Testing
     @Test(
         "what makes no sense is refused, without repeating what may be a password",
         arguments: [
-            "", "http://h", "rediss://", "redis://", "redis://h h", "redis://h\u{0}", "redis://:secret@", "redis://h:0", "redis://h:65536", "redis://h:x",
+            "", "http://h", "rediss://", "redis://", "redis://h h", "redis://h\u{0}", "redis://:secret@", "redis://h:0", "redis://h:65536",
+            "redis://h:x",
             "redis://u:secret%4@h", "redis://u:secret%zz@h", "redis://h/x", "redis://h/-1", "redis://[::1",
             "redis://h/99999999999999999999",
             "unix://relative", "unix:///s?database=1", "redis://h:99999999999999999999",

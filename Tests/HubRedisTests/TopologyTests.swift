@@ -26,14 +26,17 @@ private func number(_ value: Int) -> String { ":\(value)\r\n" }
             ("MOVED 3999 127.0.0.1:6381", Redirect.moved(slot: 3999, .host("127.0.0.1", port: 6381))),
             ("MOVED 0 redis-1.example:6379", .moved(slot: 0, .host("redis-1.example", port: 6379))),
             ("MOVED 16383 2001:db8::1:6381", .moved(slot: 16383, .host("2001:db8::1", port: 6381))),
-            ("MOVED 5 :6381", .moved(slot: 5, .host("10.0.0.9", port: 6381))), ("MOVED 5 ?:6381", .moved(slot: 5, .host("10.0.0.9", port: 6381))),
+            ("MOVED 5 :6381", .moved(slot: 5, .host("10.0.0.9", port: 6381))),
+            ("MOVED 5 ?:6381", .moved(slot: 5, .host("10.0.0.9", port: 6381))),
             ("MOVED 5 h", .moved(slot: 5, nil)), ("MOVED 5 h:0", .moved(slot: 5, nil)), ("MOVED 5 h:65536", .moved(slot: 5, nil)),
             ("MOVED 5 a b:1", .moved(slot: 5, nil)), ("ASK 3999 127.0.0.1:6381", .later),
             ("TRYAGAIN Multiple keys request during rehashing of slot", .later), ("CLUSTERDOWN Hash slot not served", .later),
         ])
     func redirects(text: String, redirect: Redirect) { #expect(Self.redirect(text) == redirect) }
 
-    @Test("what isn't a redirection is none", arguments: ["", "MOVED", "MOVED x h:1", "MOVED 16384 h:1", "MOVED -1 h:1", "MOVED 99999999999 h:1", "ERR MOVED 1 h:1"])
+    @Test(
+        "what isn't a redirection is none",
+        arguments: ["", "MOVED", "MOVED x h:1", "MOVED 16384 h:1", "MOVED -1 h:1", "MOVED 99999999999 h:1", "ERR MOVED 1 h:1"])
     func noRedirect(text: String) { #expect(Self.redirect(text) == nil) }
 
     static func node(_ host: String, _ port: Int) -> String { array(bulk(host), number(port), bulk("id"), array()) }
@@ -91,7 +94,9 @@ private func number(_ value: Int) -> String { ":\(value)\r\n" }
         let fields = [("name", "main"), ("ip", "10.0.0.1"), ("port", "6379"), ("flags", "master"), ("config-epoch", "3")]
         #expect(Self.word(fields) == .init(place: .host("10.0.0.1", port: 6379), epoch: 3))
         #expect(Self.word(Array(fields.dropLast())) == .init(place: .host("10.0.0.1", port: 6379), epoch: 0))
-        for wrong in [[("ip", "h")], [("port", "1")], [("ip", ""), ("port", "1")], [("ip", "h"), ("port", "x")], [("ip", "h"), ("port", "70000")]] {
+        for wrong in [
+            [("ip", "h")], [("port", "1")], [("ip", ""), ("port", "1")], [("ip", "h"), ("port", "x")], [("ip", "h"), ("port", "70000")],
+        ] {
             #expect(Self.word(wrong) == nil)
         }
         #expect(withReply(array(bulk("ip"))) { SentinelView.Word($0, asked: Self.asked) } == nil)

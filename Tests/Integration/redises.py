@@ -138,10 +138,22 @@ class Cluster:
         self.settings = {"redis.cluster": self.urls}
 
     def new_node(self):
-        port = free_port()
-        return self.start(
-            Redis, "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{port}.conf", "--cluster-port", free_port(),
+        port, bus = free_port(), free_port()
+        node = self.start(
+            Redis, "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{port}.conf", "--cluster-port", bus,
             "--cluster-node-timeout", self.timeout, *self.extra, port=port)
+        node.bus = bus
+        return node
+
+    def join(self):
+        """A new master without slots, which all others know."""
+        node = self.new_node()
+        node.call("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port, self.nodes[0].bus)
+        everybody = [*self.nodes, node]
+        eventually(lambda: all(all(self.id_of(other) in one.call("CLUSTER", "NODES") for other in everybody) for one in everybody), 15)
+        eventually(lambda: "cluster_state:ok" in node.call("CLUSTER", "INFO"), 15)
+        self.nodes = everybody
+        return node
 
     def cli(self, *arguments):
         done = subprocess.run(["redis-cli", *arguments], capture_output=True, text=True, timeout=60)

@@ -73,3 +73,28 @@ class Relay:
         self.thread.join()
         self._drop(*list(self.last))
         self.listener.close()
+
+
+class LinkRelay(Relay):
+    """In front of a Redis: freezes one kind of a node's links, known by the name that the node gives it ("commands", "subscriptions")."""
+
+    def __init__(self, server):
+        self.frozen = None
+        self.kinds = {}
+        super().__init__(server)
+
+    def _pass(self, source, other):
+        if self.frozen and self.frozen in (self.kinds.get(source), self.kinds.get(other)):
+            time.sleep(0.005)
+            return
+        try:
+            data = source.recv(65536)
+            for kind in ("commands", "subscriptions"):
+                if b"hub-" in data and f"-{kind}\r\n".encode() in data:
+                    self.kinds[source] = kind
+            if data:
+                other.sendall(data)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(source, other)

@@ -9,8 +9,8 @@ package final class MemoryBroker: Broker {
     package weak var delegate: (any BrokerDelegate)?
 
     private(set) var channels: [Name: MemoryChannel] = [:]
-    /// The same channels, for the walk.
-    private var list: [MemoryChannel] = []
+    /// The same channels, for the walks.
+    private(set) var list: [MemoryChannel] = []
     private var walk: Patrol?
     var outputs = Queue<Output>()
     private var options: [[UInt8]: HistoryOptions] = [:]
@@ -21,6 +21,12 @@ package final class MemoryBroker: Broker {
     private var readCount = 0
     private var isAdvancing = false
     var faults = Faults()
+    package var keeper: (any BrokerKeeper)?
+    /// How often something that a snapshot holds was changed.
+    package private(set) var changes: UInt64 = 0
+    /// How far a walk over the images of all channels has got, and those that it'd miss otherwise.
+    var imagesPlace: Int?
+    var imagesAhead: [ChannelImage] = []
 
     /// `namespaces`: by name; `""` holds for every other one.
     package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits()) {
@@ -68,8 +74,9 @@ package final class MemoryBroker: Broker {
             return outputs.append(.published(.failure(MemoryBroker.full("bytes of history")), tag))
         }
 
-        let epoch = chance.mark()
+        let epoch = newEpoch()
         let mark = chance.mark()
+        changes += 1
         let positioned = counting(channel) { channel in
             let positioned = channel.append(publication, epoch: epoch, tag: mark, at: now)
             if !key.messageId.isEmpty { channel.remember(key, digest: digest, at: now) }
@@ -101,6 +108,7 @@ package final class MemoryBroker: Broker {
                 return outputs.append(.readMoved(.failure(MemoryBroker.full("read positions")), tag))
             }
         }
+        changes += 1
         let read = counting(channel) { $0.moveRead(of: publication.user, to: offset, at: now) }
         outputs.append(.readMoved(.success(read.offset), tag))
         if read.hasMoved && channel.isWanted && !faults.dropsFeed() { outputs.append(.ephemeral(publication, channel)) }
@@ -130,6 +138,7 @@ package final class MemoryBroker: Broker {
     }
 
     package func stop(at now: Instant) {
+        keeper?.stopping(self, at: now)
         outputs.removeAll()
         delegate = nil
     }
@@ -146,6 +155,7 @@ package final class MemoryBroker: Broker {
             }
         }
         patrol(at: now)
+        keeper?.turn(self, at: now)
     }
 
     // Delivery.
@@ -253,8 +263,21 @@ package final class MemoryBroker: Broker {
         return channel
     }
 
+    /// A channel of a snapshot.
+    func add(_ image: ChannelImage, at now: Instant) {
+        let channel = MemoryChannel(image, options: options(of: image.name), place: list.count)
+        channels[image.name] = channel
+        list.append(channel)
+        historyBytes += channel.historyBytes
+        idCount += channel.idCount
+        readCount += channel.readCount
+    }
+
+    func newEpoch() -> Mark { chance.mark() }
+
     private func remove(_ channel: MemoryChannel) {
         channels[channel.name] = nil
+        if let last = list.last, last !== channel { willMove(last, to: channel.place) }
         let last = list.removeLast()
         if last !== channel {
             list[channel.place] = last
@@ -262,12 +285,10 @@ package final class MemoryBroker: Broker {
         }
     }
 
-    /// Swift's hasher is seeded for each process: a client can't aim for a collision. Only compared, so it may differ between runs.
-    private static func digest(of publication: Publication) -> Int {
-        var hasher = Hasher()
-        hasher.combine(publication.contentByte)
-        publication.payload.withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
+    /// The same in every process, since it outlives this one in snapshots. Whoever finds a collision deceives only themselves: the sender is
+    /// part of the key.
+    private static func digest(of publication: Publication) -> UInt64 {
+        publication.payload.withUnsafeBytes { FNV1a.hash($0, seed: 0xCBF2_9CE4_8422_2325 ^ UInt64(publication.contentByte)) }
     }
 
     private static func full(_ what: String) -> WireError {

@@ -29,14 +29,13 @@ package struct TypingBoard {
 
     package var isEmpty: Bool { heard.isEmpty }
 
-    /// Whether subscribers are to be told.
-    package mutating func passes(_ isTyping: Bool, of typist: Typist, at now: Instant) -> Bool {
-        if isTyping {
-            if heard[typist] != nil || heard.count < limit { heard[typist] = now }
-            return true
+    /// Subscribers are told this.
+    package mutating func told(_ isTyping: Bool, of typist: Typist, at now: Instant) {
+        if !isTyping {
+            heard[typist] = nil
+        } else if heard[typist] != nil || heard.count < limit {
+            heard[typist] = now
         }
-        // Who was told to have stopped has.
-        return heard.removeValue(forKey: typist) != nil || heard.count >= limit
     }
 
     /// Those who have fallen silent; told once. Cost: a look at all who type.

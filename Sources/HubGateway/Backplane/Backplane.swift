@@ -42,7 +42,8 @@ final class Backplane {
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        recovery: RecoveryMachine.Limits, chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
+        recovery: RecoveryMachine.Limits, chance: Chance, mailbox: Mailbox<BackplaneMessage>,
+        loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
         at now: Instant
     ) {
         self.node = node

@@ -164,7 +164,9 @@ package struct ConfigurationLoader {
         }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         if isDevelopment, origins["diagnostics.echo"] == nil { configuration.diagnostics.echo = true }
-        problems = (configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)).map { Self.withPlaces($0, origins) }
+        problems = (configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)).map {
+            Self.withPlaces($0, origins)
+        }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
@@ -189,7 +191,8 @@ package struct ConfigurationLoader {
     private mutating func redisProblems(_ configuration: Configuration) -> [String] {
         do throws(RedisPlan.Problem) {
             if try RedisPlan(configuration.redis).trustsAnybody {
-                sources.warnings.append("redis.tls.insecure: no Redis is asked who it is; whoever sits on the line can read and change everything")
+                sources.warnings.append(
+                    "redis.tls.insecure: no Redis is asked who it is; whoever sits on the line can read and change everything")
             }
             return []
         } catch { return [error.description] }

@@ -11,7 +11,9 @@ extension SettingTable {
         ) {
             $1.redis.url.map { .text($0) } ?? .absent
         } write: { value, _, configuration in
-            guard case .text(let text) = value, var url = try? RedisURL(text) else { preconditionFailure("the kind of redis.url gave \(value)") }
+            guard case .text(let text) = value, var url = try? RedisURL(text) else {
+                preconditionFailure("the kind of redis.url gave \(value)")
+            }
             // User and password go where no report or log finds them.
             if let password = url.password { configuration.redis.password = password }
             if let user = url.user { configuration.redis.user = String(decoding: user, as: UTF8.self) }
@@ -24,7 +26,8 @@ extension SettingTable {
         .optionalText("redis.sentinel.master", \.redis.sentinel.master, "The name that the sentinels know the Redis by.") {
             plain($0, bytes: 1...128)
         },
-        .optionalText("redis.sentinel.user", \.redis.sentinel.user, "User name at the sentinels, where it isn't \"default\".", check: userProblem),
+        .optionalText(
+            "redis.sentinel.user", \.redis.sentinel.user, "User name at the sentinels, where it isn't \"default\".", check: userProblem),
         password("redis.sentinel.password", .secret, \.redis.sentinel.password, "Password of the sentinels, where they have one."),
         password("redis.sentinel.passwordFile", .secretFile, \.redis.sentinel.password, "File that holds the password of the sentinels."),
         addresses(
@@ -37,7 +40,9 @@ extension SettingTable {
         password("redis.password", .secret, \.redis.password, "Password of the Redis. Better from a file or the environment."),
         password("redis.passwordFile", .secretFile, \.redis.password, "File that holds the password of the Redis."),
         .optionalInteger("redis.database", \.redis.database, 0...65_535, "Number of the database; by default the URL's, or 0."),
-        file("redis.tls.ca", \.redis.tls.authorities, "PEM file of the authorities that may vouch for rediss:// servers; by default the system's."),
+        file(
+            "redis.tls.ca", \.redis.tls.authorities,
+            "PEM file of the authorities that may vouch for rediss:// servers; by default the system's."),
         file("redis.tls.cert", \.redis.tls.certificate, "PEM file of the certificate to show rediss:// servers that ask for one."),
         Setting("redis.tls.key", .secretFile, isLive: false, "PEM file of that certificate's key, without a password.") {
             $1.redis.tls.key.map { .secret($0) } ?? .absent
@@ -46,9 +51,12 @@ extension SettingTable {
             configuration.redis.tls.key = secret
         },
         .optionalText(
-            "redis.tls.name", \.redis.tls.name, "The name that rediss:// servers' certificates stand for, where it isn't that of their address."
+            "redis.tls.name", \.redis.tls.name,
+            "The name that rediss:// servers' certificates stand for, where it isn't that of their address."
         ) { plain($0, bytes: 1...253) },
-        .boolean("redis.tls.insecure", \.redis.tls.isInsecure, "Takes any certificate of rediss:// servers: whoever sits on the line can read all."),
+        .boolean(
+            "redis.tls.insecure", \.redis.tls.isInsecure,
+            "Takes any certificate of rediss:// servers: whoever sits on the line can read all."),
     ]
 
     private static func file(_ path: String, _ field: any Setting.Field<Configuration.Redis.File?>, _ help: String) -> Setting {

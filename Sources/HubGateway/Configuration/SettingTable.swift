@@ -4,7 +4,9 @@ import HubNet
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
-    static let all: [Setting] = node + tls + redis + access + presence + typing + limits + deflate + deadlines + namespaces + diagnostics
+    static let all: [Setting] = [
+        node, tls, redis, embedded, access, presence, typing, limits, deflate, deadlines, namespaces, diagnostics,
+    ].flatMap { $0 }
 
     private static let node: [Setting] = [
         .list(
@@ -49,6 +51,16 @@ enum SettingTable {
             guard case .text(let text) = value else { preconditionFailure("the kind of proxy.header gave \(value)") }
             configuration.proxy.header = text == "forwarded" ? .forwarded : .xForwardedFor
         },
+    ]
+
+    private static let embedded: [Setting] = [
+        .optionalText(
+            "embedded.snapshot", \.embedded.snapshot,
+            "File in which the embedded broker keeps its channels over restarts; by default they end with the process."
+        ) { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.count > 4_000 ? "the path of a file" : nil },
+        .duration(
+            "embedded.snapshotInterval", \.embedded.snapshotInterval, .milliseconds(100) ... .seconds(86_400),
+            "How often it's written while the node runs; it's written once more when the node stops."),
     ]
 
     private static let access: [Setting] = [

@@ -35,7 +35,8 @@ extension GatewayLoop {
     func answerOptions(_ request: borrowing HTTPRequest, _ route: Route, on id: ConnectionID) -> RequestOutcome {
         if request.header("access-control-request-method") != nil {
             net.addHeader("Access-Control-Allow-Methods", route.allowed, to: id)
-            net.addHeader("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID", to: id)
+            net.addHeader(
+                "Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID", to: id)
             net.addHeader("Access-Control-Max-Age", "600", to: id)
         }
         return .respond(HTTPResponse(status: 204, headers: [("Allow", route.allowed)]))

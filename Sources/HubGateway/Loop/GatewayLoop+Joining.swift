@@ -39,7 +39,8 @@ extension GatewayLoop {
         outbox.append(
             .join(
                 JoinBatch(
-                    loop: number, items: [item], user: session.user, wantsMarks: false, limit: limit, bytes: bytes, format: session.format)))
+                    loop: number, items: [item], user: session.user, wantsMarks: false, limit: limit, bytes: bytes, format: session.format))
+        )
     }
 
     func isCatchingUp(_ id: ConnectionID, _ channel: Name) -> Bool {
@@ -168,11 +169,14 @@ extension GatewayLoop {
     }
 
     private func ask(_ batch: UInt64) {
-        guard let (items, id) = batches.update(batch, { (waiting) -> ([JoinBatch.Item], ConnectionID) in
-            let items = waiting.items
-            waiting.items = []
-            return (items, waiting.connection)
-        }), !items.isEmpty
+        guard
+            let (items, id) = batches.update(
+                batch,
+                { (waiting) -> ([JoinBatch.Item], ConnectionID) in
+                    let items = waiting.items
+                    waiting.items = []
+                    return (items, waiting.connection)
+                }), !items.isEmpty
         else { return }
         // Only who says where it stands can have missed something.
         let bytes = items.contains { $0.position != nil } ? pageBytes(for: id) : configuration.limits.outboundBytes / 16

@@ -125,7 +125,7 @@ extension GatewayLoop {
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
         if publication.messageClass == .typing {
-            guard noteTyping(publication, channel) else { return }
+            noteTyping(publication, channel)
             deliverTyping(publication, channel, slot)
         } else {
             fanOut(to: slot, as: .read, key: Self.key(slot, publication.user)) {

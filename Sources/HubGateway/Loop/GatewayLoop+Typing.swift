@@ -45,13 +45,12 @@ extension GatewayLoop {
             messageClass: .typing, user: user, device: device, messageId: .empty, time: wallMilliseconds(), payload: GatewayLoop.stopped)
     }
 
-    /// Whether the loop's subscribers are to be told.
-    func noteTyping(_ publication: Publication, _ channel: Name) -> Bool {
-        let isTyping = publication.payload.withUnsafeBytes { Payload.isTyping($0, format: publication.payloadFormat) }
-        let typist = TypingBoard.Typist(channel: channel, user: publication.user, device: publication.device)
-        let passes = typingBoard.passes(isTyping ?? true, of: typist, at: net.now)
+    /// The loop's subscribers are told this.
+    func noteTyping(_ publication: Publication, _ channel: Name) {
+        let isTyping = publication.payload.withUnsafeBytes { Payload.isTyping($0, format: publication.payloadFormat) } ?? false
+        typingBoard.told(
+            isTyping, of: TypingBoard.Typist(channel: channel, user: publication.user, device: publication.device), at: net.now)
         timeTyping()
-        return passes
     }
 
     func typingTimePassed() {

@@ -60,7 +60,8 @@ package struct StreamPage: Equatable {
             else { return nil }
             entries.append(
                 Heard(
-                    position: Position(epoch: epoch, offset: place, tag: mark), previous: previous, publication: PublicationCodec.decode(body)
+                    position: Position(epoch: epoch, offset: place, tag: mark), previous: previous,
+                    publication: PublicationCodec.decode(body)
                 ))
         }
         if failure == nil, case .position(let position)? = query.after, !query.isReverse { proveWhole(from: position, query) }

@@ -12,7 +12,7 @@ package struct KeySpace: Sendable {
     let nodes: [UInt8]
     let nodeFacts: [UInt8]
     /// The hash slot of each lane.
-    let slots: [Int]
+    package let slots: [Int]
 
     /// nil when the prefix is empty, longer than 64 bytes, or holds anything but letters, digits, `-`, `_`, `.` and `:` (a brace would take
     /// the place of our own hash tags).

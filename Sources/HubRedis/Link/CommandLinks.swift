@@ -71,7 +71,9 @@ final class CommandLinks {
         if isCluster, case .states(let states) = waiting.call { return read(states, waiting) }
         if !detours.isEmpty, detours[waiting.lane] != nil { return detour(waiting, lane: waiting.lane, at: nil) }
         guard let link = masters.master(of: waiting.lane)?.link, link.isUp else { return refused.append((waiting, .redisAway)) }
-        guard isAgain || link.owedReplies + waiting.call.replies <= RedisLink.callLimit else { return refused.append((waiting, .redisFull)) }
+        guard isAgain || link.owedReplies + waiting.call.replies <= RedisLink.callLimit else {
+            return refused.append((waiting, .redisFull))
+        }
         if isCluster { underWay[waiting.lane] += 1 }
         link.send(waiting)
     }
@@ -180,7 +182,7 @@ final class CommandLinks {
 
     /// What a redirection says about who has what.
     func learn(_ redirect: Redirect) {
-        if case .moved(let slot, let place?) = redirect { masters.move(keys.lanes(ofSlot: slot), to: place) }
+        if case .moved(let slot, let place?) = redirect { masters.redirect(keys.lanes(ofSlot: slot), to: place) }
         backend.topologyIsOld()
     }
 

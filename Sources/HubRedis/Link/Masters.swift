@@ -28,6 +28,8 @@ final class Masters {
     let isCluster: Bool
     private(set) var all: [Master] = []
     private var owners = [Master?](repeating: nil, count: Lane.count)
+    /// When a master itself said last that a lane is elsewhere.
+    private var redirected = [Instant?](repeating: nil, count: Lane.count)
     private var made = 0
     private var isStarted = false
     private let loop: NetLoop
@@ -36,6 +38,8 @@ final class Masters {
 
     /// What a master of a cluster that joins may need to be reached, before it counts as away.
     static let youth: Span = .seconds(3)
+    /// A redirection comes from the master concerned: other nodes hear of the change by gossip, and their view waits so long.
+    static let gossip: Span = .seconds(2)
 
     init(loop: NetLoop, isCluster: Bool, backend: RedisBackend) {
         self.loop = loop
@@ -117,12 +121,20 @@ final class Masters {
     /// One node's view of the cluster. What it doesn't know stays as it was.
     func assign(_ slots: ClusterSlots) {
         for (lane, place) in slots.owners.enumerated() {
+            if let told = redirected[lane], loop.now.since(told) < Masters.gossip { continue }
             if let place { move(LaneSet(lane), to: place) }
         }
         backend.lanesMoved()
     }
 
-    func move(_ lanes: LaneSet, to place: RedisURL.Place) {
+    /// A master's own word about its former lanes.
+    func redirect(_ lanes: LaneSet, to place: RedisURL.Place) {
+        for lane in lanes { redirected[lane] = loop.now }
+        move(lanes, to: place)
+        backend.lanesMoved()
+    }
+
+    private func move(_ lanes: LaneSet, to place: RedisURL.Place) {
         var moved = LaneSet()
         for lane in lanes where owners[lane]?.link.place != place { moved.insert(lane) }
         guard !moved.isEmpty else { return }
@@ -138,7 +150,6 @@ final class Masters {
         backend.subscriber.set.linkLost(in: moved)
         // Who has the deployment's configuration checks it; a link that isn't up yet does when it comes up.
         if moved.contains(Lane.configuration) { target.link.checkConfigurationIfUp() }
-        backend.lanesMoved()
     }
 
     private func make(_ place: RedisURL.Place?) -> Master {

@@ -174,7 +174,9 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         stream?.close()
         out.removeAll()
         state = .waiting(until: now + backoff.delay(&chance))
-        owner?.ended("\(place?.description ?? "Redis"): \(reason)")
+        // The system's own words begin with the address.
+        let name = place?.description ?? "Redis"
+        owner?.ended(reason.hasPrefix(name) ? reason : "\(name): \(reason)")
     }
 
     // MARK: Greeting

@@ -70,7 +70,7 @@ package enum RedisFault: Equatable {
             ("READONLY", "this Redis is a replica"),
         ]
         guard let found = known.first(where: { text.hasPrefix($0.0) }) else { return text }
-        return "\(text): \(found.1)"
+        return "\(text.hasSuffix(".") ? String(text.dropLast()) : text): \(found.1)"
     }
 }
 

@@ -90,8 +90,8 @@ final class RedisSubscriber: ConnectionOwner {
     private func sendCommands(at now: Instant) {
         guard connection.isOpen, owner.set.hasCommands || owner.set.hasLingering else { return }
         let isSharded = owner.isSharded
-        // A batch of each a turn; of a cluster's small ones, some.
-        for _ in 0..<(isSharded ? 32 : 1) {
+        // A batch of each a turn; of a cluster's small ones, as many as a third of the partitions need.
+        for _ in 0..<(isSharded ? 96 : 1) {
             let leaving = owner.set.takeUnsubscribes(at: now, in: lanes, ofOneLane: isSharded)
             if !leaving.isEmpty { write(isSharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", leaving, at: now) }
             let joining = owner.set.takeSubscribes(in: lanes, ofOneLane: isSharded)

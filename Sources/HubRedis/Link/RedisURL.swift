@@ -31,7 +31,9 @@ package struct RedisURL: Sendable {
             }
             place = .unix(String(decoding: path, as: UTF8.self))
             if var query {
-                guard RedisURL.drop("db=", from: &query) else { throw Problem(description: "\"unix:///PATH\" or \"unix:///PATH?db=NUMBER\"") }
+                guard RedisURL.drop("db=", from: &query) else {
+                    throw Problem(description: "\"unix:///PATH\" or \"unix:///PATH?db=NUMBER\"")
+                }
                 database = try RedisURL.database(query)
             }
             return
@@ -40,7 +42,9 @@ package struct RedisURL: Sendable {
             usesTLS = true
         } else {
             guard RedisURL.drop("redis://", from: &rest) else {
-                throw Problem(description: "\"redis://HOST:PORT\" or \"redis://HOST:PORT/DATABASE\" (\"rediss://…\": TLS; \"unix:///PATH\": a socket)")
+                throw Problem(
+                    description: "\"redis://HOST:PORT\" or \"redis://HOST:PORT/DATABASE\" (\"rediss://…\": TLS; \"unix:///PATH\": a socket)"
+                )
             }
         }
         let (authority, path) = RedisURL.split(rest, at: UInt8(ascii: "/"), last: false)
@@ -70,7 +74,9 @@ package struct RedisURL: Sendable {
             name = front
         }
         if isBracketed {
-            guard name.last == UInt8(ascii: "]") else { throw Problem(description: "\"redis://[ADDRESS]:PORT\" with both brackets around an IPv6 address") }
+            guard name.last == UInt8(ascii: "]") else {
+                throw Problem(description: "\"redis://[ADDRESS]:PORT\" with both brackets around an IPv6 address")
+            }
             name = name.dropFirst().dropLast()
         }
         guard !name.isEmpty, name.count <= 255, name.allSatisfy({ $0 > 32 && $0 < 127 }) else {

@@ -154,7 +154,8 @@ package struct ChannelFeed {
     private mutating func tell(_ message: Heard, _ told: inout [Told]) {
         chain.move(to: message.position)
         if let publication = message.publication {
-            told.append(.publication(PositionedPublication(position: message.position, previous: message.previous, publication: publication)))
+            told.append(
+                .publication(PositionedPublication(position: message.position, previous: message.previous, publication: publication)))
         } else {
             // It has a place in the channel but can't be shown: a hole, and holes are announced.
             told.append(.resync(message.position, .gap))
@@ -162,12 +163,18 @@ package struct ChannelFeed {
     }
 
     /// What's missing can't be had. Subscribers go on from the oldest held message that leads to the present without a hole, or else from
-    /// the tip.
+    /// the tip. Of offsets that were told before, in this epoch, none is told again: a message that comes late can't be known from one that
+    /// took its place after a failover.
     private mutating func giveUp(_ filling: Filling, to tip: Position, _ reason: ResyncReason, _ pings: UInt64, _ told: inout [Told]) {
+        func isNew(_ message: Heard) -> Bool {
+            message.position.epoch != chain.position?.epoch || message.position.offset > chain.position?.offset ?? 0
+        }
         var start = tip
-        if let last = filling.held.last, last.position.epoch == tip.epoch, last.position.offset < tip.offset || last.position == tip {
+        if let last = filling.held.last, isNew(last), last.position.epoch == tip.epoch,
+            last.position.offset < tip.offset || last.position == tip
+        {
             var first = filling.held.count - 1
-            while first > 0, filling.held[first].continues(filling.held[first - 1].position) { first -= 1 }
+            while first > 0, isNew(filling.held[first - 1]), filling.held[first].continues(filling.held[first - 1].position) { first -= 1 }
             start = filling.held[first].before
             filling.held.removeFirst(first)
             filling.asked = max(0, filling.asked - first)

@@ -311,7 +311,9 @@ package struct SubscriptionSet {
             return nil
         }
         change(index) { $0.state = .live }
-        guard case .channel = self[index].subject else { return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil) }
+        guard case .channel = self[index].subject else {
+            return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil)
+        }
         compare(index, position, .linkLost, pings)
         return ReadOutcome()
     }

@@ -15,7 +15,8 @@ package struct ClusterSlots: Equatable {
         var replicas: [RedisURL.Place] = []
         var index = 1
         for _ in 0..<ranges {
-            guard let fields = reply.elements(index), fields >= 3, let first = reply.integer(index + 1), let last = reply.integer(index + 2),
+            guard let fields = reply.elements(index), fields >= 3, let first = reply.integer(index + 1),
+                let last = reply.integer(index + 2),
                 first >= 0, last < Slot.count
             else { return nil }
             let end = reply.end(of: index)

@@ -40,7 +40,8 @@ package struct RedisPlan {
 
     package init(_ redis: Configuration.Redis) throws(Problem) {
         let given = [
-            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty), ("redis.cluster", !redis.cluster.isEmpty),
+            ("redis.url", redis.url != nil), ("redis.sentinel.urls", !redis.sentinel.urls.isEmpty),
+            ("redis.cluster", !redis.cluster.isEmpty),
         ].filter(\.1).map(\.0)
         guard given.count <= 1 else { throw Problem(description: "\(given[0]) and \(given[1]) are both given: a hub has one Redis") }
         guard redis.sentinel.urls.isEmpty == (redis.sentinel.master == nil) else {
@@ -89,7 +90,9 @@ package struct RedisPlan {
     private static func urls(_ texts: [String], of setting: String) throws(Problem) -> [RedisURL] {
         var urls: [RedisURL] = []
         for text in texts {
-            do throws(RedisURL.Problem) { urls.append(try RedisURL(text)) } catch { throw Problem(description: "\(setting) must hold \(error)") }
+            do throws(RedisURL.Problem) { urls.append(try RedisURL(text)) } catch {
+                throw Problem(description: "\(setting) must hold \(error)")
+            }
         }
         guard urls.allSatisfy({ $0.usesTLS == urls[0].usesTLS }) else {
             throw Problem(description: "\(setting) mixes redis:// and rediss://: it's TLS with all of them or with none")
@@ -107,7 +110,8 @@ package struct RedisPlan {
             throw Problem(description: "\(first) is for TLS, but the addresses of Redis begin with redis://: rediss:// means TLS")
         }
         guard !tls.isInsecure || tls.authorities == nil else {
-            throw Problem(description: "redis.tls.insecure and redis.tls.ca are both given: either somebody vouches for the servers or nobody does")
+            throw Problem(
+                description: "redis.tls.insecure and redis.tls.ca are both given: either somebody vouches for the servers or nobody does")
         }
         var identity: TLSCertificate?
         switch (tls.certificate, tls.key) {
@@ -115,7 +119,9 @@ package struct RedisPlan {
         case (let certificate?, let key?):
             do throws(TLSCertificate.Problem) {
                 identity = try TLSCertificate(chain: certificate.bytes, key: key, names: nil, now: Int64(time(nil)))
-            } catch { throw Problem(description: "\(error.isOfKey ? "redis.tls.key" : "redis.tls.cert") names a file which \(error.description)") }
+            } catch {
+                throw Problem(description: "\(error.isOfKey ? "redis.tls.key" : "redis.tls.cert") names a file which \(error.description)")
+            }
         case (nil, _?): throw Problem(description: "redis.tls.key needs redis.tls.cert, the certificate that it belongs to")
         case (_?, nil): throw Problem(description: "redis.tls.cert needs redis.tls.key, its key")
         }
@@ -130,7 +136,9 @@ package struct RedisPlan {
     package static func listProblem(_ text: String) -> String? {
         do throws(RedisURL.Problem) {
             let url = try RedisURL(text)
-            if url.user != nil || url.password != nil { return "\"redis://HOST:PORT\" without user and password, which have settings of their own" }
+            if url.user != nil || url.password != nil {
+                return "\"redis://HOST:PORT\" without user and password, which have settings of their own"
+            }
             if url.database != nil { return "\"redis://HOST:PORT\" without a database, which has a setting of its own" }
             return nil
         } catch { return error.description }

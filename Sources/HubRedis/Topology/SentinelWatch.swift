@@ -18,7 +18,8 @@ final class SentinelWatch {
     private(set) var problem: String?
 
     init(
-        _ places: [RedisURL.Place], name: [UInt8], loop: NetLoop, chance: Chance, backend: RedisBackend, access: (StaticString) -> RedisAccess
+        _ places: [RedisURL.Place], name: [UInt8], loop: NetLoop, chance: Chance, backend: RedisBackend,
+        access: (StaticString) -> RedisAccess
     ) {
         var chance = chance
         self.backend = backend
@@ -127,7 +128,8 @@ final class SentinelLink: ConnectionOwner {
         if reply.isError {
             let text = reply.errorText
             return connection.drop(
-                text.hasPrefix("ERR No such master") ? "this sentinel knows no master of the name in redis.sentinel.master" : RedisFault.advice(text))
+                text.hasPrefix("ERR No such master")
+                    ? "this sentinel knows no master of the name in redis.sentinel.master" : RedisFault.advice(text))
         }
         guard !listens else {
             // Confirmation, pong or news. Who the master is, with its epoch, is asked for.
