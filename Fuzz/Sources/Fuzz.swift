@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -21,6 +21,8 @@ enum FuzzTarget: String, CaseIterable {
         case .answer: fuzzAnswer(bytes)
         case .publication: fuzzPublication(bytes)
         case .reply: fuzzReply(bytes)
+        case .page: fuzzPage(bytes)
+        case .snapshot: fuzzSnapshot(bytes)
         case .proxy: fuzzProxy(bytes)
         }
     }

@@ -366,7 +366,7 @@ package final class RedisBackend {
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
         case .position(let index, let generation, let subject):
-            if error.code == .unavailable {
+            if error.code == .unavailable || error.code == .overloaded {
                 subscriber.set.readFailed(index, generation)
             } else {
                 foreignMessages += 1

@@ -40,7 +40,7 @@ package struct StreamPage: Equatable {
     }
 
     /// nil for anything that our script doesn't answer: the stream lies where others may write.
-    init?(_ reply: borrowing Reply, to query: HistoryQuery) {
+    package init?(_ reply: borrowing Reply, to query: HistoryQuery) {
         guard let count = reply.elements(0), count >= 5, count % 4 == 1, reply.count == count + 1,
             let epoch = reply.string(1).flatMap({ Mark($0) }), let offset = reply.string(2)?.decimal, offset < 1 << 53,
             let tag = reply.string(3).flatMap({ Mark($0) }), let reason = reply.string(4), let more = reply.string(5)
@@ -82,7 +82,7 @@ package struct StreamPage: Equatable {
     }
 
     /// As a broker's owner gets it. nil: something in it can't be read.
-    func page(to query: HistoryQuery) -> HistoryPage? {
+    package func page(to query: HistoryQuery) -> HistoryPage? {
         if case .position(let before)? = query.before, before.epoch != tip.epoch, before != .start {
             return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
         }
