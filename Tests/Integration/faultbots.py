@@ -68,6 +68,8 @@ class Bot:
         self.lost_at = None
         self.longest_away = 0.0
         self.is_publishing = False
+        # Seconds that it stays away when its connection is lost the next time, on top.
+        self.holds_off = 0.0
 
     # Life
 
@@ -82,7 +84,8 @@ class Bot:
             if self.stays and self.connections:
                 return
             backoff = 0.1 if time.monotonic() - began > 2 else min(backoff * 2, 1.0)
-            await asyncio.sleep(self.chance.uniform(0, backoff))
+            await asyncio.sleep(self.holds_off + self.chance.uniform(0, backoff))
+            self.holds_off = 0.0
 
     async def _connection(self):
         server = self.home if self.home and not self.connections and not self.crowd.doors else self.crowd.pick(self)
@@ -318,9 +321,14 @@ class Bot:
     # What tests ask
 
     @property
+    def is_back(self):
+        """Connected, with every subscription in place."""
+        return self.socket is not None and self.is_welcome and self.joined >= set(self.channels)
+
+    @property
     def is_settled(self):
-        """Connected, with every subscription in place and every publication answered."""
-        return self.socket is not None and self.is_welcome and self.joined >= set(self.channels) and not self.outbox
+        """And every publication answered."""
+        return self.is_back and not self.outbox
 
     def heard_of(self, event):
         """How often it was told that since it began: (the time, the reason) each."""

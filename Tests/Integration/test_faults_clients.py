@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from faultload import World, scenario
+from faultload import World, scenario, until
 from faultrelay import FaultRelay
 
 
@@ -31,6 +31,29 @@ async def test_connections_that_break_between_a_message_and_its_ack_publish_it_o
         # Some were taken the first time, which their retries were told.
         assert any(is_duplicate for *_, is_duplicate in crowd.acks) and verdict["retried"] > 0
         assert verdict["recovered"] > 0
+        verdict.assert_nothing_announced()
+
+
+@scenario
+async def test_a_request_s_channels_come_in_one_piece_though_one_is_read_from_history_and_others_are_not(start, tmp_path):
+    async with World(start, tmp_path, relays=True) as world:
+        crowd = await world.crowd()
+        hot = await crowd.add("hot", channels=crowd.channels[:1])
+        # Reading history takes its time; what the node has in memory doesn't.
+        for relay in world.relays:
+            relay.delay = 0.1
+        for _ in range(4):
+            absent = [bot for bot in crowd.bots if hot.channels[0] in bot.channels][:8]
+            for bot in absent:
+                bot.holds_off = 1.0
+                bot.drop()
+            # More in this channel than nodes remember.
+            for number in range(150):
+                await hot.publish(hot.channels[0])
+                await asyncio.sleep(0.006)
+            await until(lambda: all(bot.is_back for bot in absent), 30, "they are back")
+        verdict = await crowd.verdict()
+        assert verdict["recovered"] >= 4 * 8 * 3
         verdict.assert_nothing_announced()
 
 

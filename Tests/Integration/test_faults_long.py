@@ -34,7 +34,7 @@ class Trouble:
         self.chance = random.Random(crowd.seed)
         self.kinds = [
             self.kill_node, self.stop_node, self.cut_node, self.freeze_way, self.deafen, self.slow_way, self.cut_all, self.kill_links, self.flush_scripts,
-            self.pause_redis, self.stop_redis, self.restart_redis, self.fill_redis,
+            self.pause_redis, self.stop_redis, self.restart_redis, self.fill_redis, self.drop_clients,
         ]
         if is_lossy:
             self.kinds += [self.forget_everything, self.forget_a_channel, self.go_back]
@@ -120,6 +120,13 @@ class Trouble:
         await self.world.call("CONFIG", "SET", "maxmemory", "1")
         await asyncio.sleep(self.span(5))
         await self.world.call("CONFIG", "SET", "maxmemory", "0")
+
+    async def drop_clients(self):
+        for _ in range(3):
+            for bot in self.chance.sample(self.crowd.bots, len(self.crowd.bots) // 2):
+                bot.holds_off = self.span(1.5)
+                bot.drop()
+            await asyncio.sleep(self.span(2))
 
     async def forget_everything(self):
         await self.world.call("FLUSHALL")
