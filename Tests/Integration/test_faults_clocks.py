@@ -15,11 +15,11 @@ async def test_redis_s_clock_jumps_an_hour_ahead_and_back_and_nobody_goes_who_is
         crowd = await world.crowd()
         first = await redis_time(world)
         clock.set(HOUR)
-        await until(lambda: is_later(world, first, HOUR), 20, "Redis's clock is ahead")
+        await until(lambda: is_later(world, first, HOUR), "Redis's clock is ahead")
         await asyncio.sleep(2 * LEASE)
         crowd.assert_never_offline()
         clock.set(0)
-        await until(lambda: is_earlier(world, first, HOUR), 20, "Redis's clock is back")
+        await until(lambda: is_earlier(world, first, HOUR), "Redis's clock is back")
         await asyncio.sleep(2 * LEASE)
         crowd.assert_never_offline()
         # Who goes now goes in time, though all deadlines were an hour away, and with a version that watchers believe.
@@ -29,7 +29,7 @@ async def test_redis_s_clock_jumps_an_hour_ahead_and_back_and_nobody_goes_who_is
         await crowd.sees(gone.name, "online", "offline")
         verdict = await crowd.verdict()
         crowd.assert_never_offline()
-        assert not crowd.told("degraded")
+        assert not crowd.told("degraded") or not crowd.had_time
         verdict.assert_nothing_announced()
 
 
@@ -45,8 +45,7 @@ async def test_nodes_whose_clocks_are_hours_apart_agree_on_everything_but_the_ti
         await asyncio.sleep(2 * LEASE)
         verdict = await crowd.verdict()
         crowd.assert_never_offline()
-        assert not crowd.closes and not crowd.told("degraded")
-        assert verdict["refused"] == 0
+        crowd.assert_undisturbed()
         verdict.assert_nothing_announced()
 
 

@@ -15,7 +15,7 @@ async def test_a_primary_that_dies_loses_nothing_acknowledged_without_a_word(sta
     async with World(start, tmp_path, servers=watched) as world:
         crowd = await world.crowd(silence=20)
         watched.master.kill()
-        await until(lambda: crowd.told("restored"), 60, "the new primary is found")
+        await until(lambda: crowd.told("restored"), "the new primary is found")
         await world.wait_ready()
         await crowd.acknowledges()
         verdict = await crowd.verdict(is_lossy=True)
@@ -32,11 +32,11 @@ async def test_a_primary_that_froze_and_comes_back_late_takes_nothing_with_it(st
     async with World(start, tmp_path, servers=watched) as world:
         crowd = await world.crowd(silence=20)
         watched.master.signal(signal.SIGSTOP)
-        await until(lambda: crowd.told("restored"), 60, "the new primary is found")
+        await until(lambda: crowd.told("restored"), "the new primary is found")
         await crowd.acknowledges()
         watched.master.signal(signal.SIGCONT)
-        await until(lambda: watched.master.links() == [], 30, "nobody is connected to the old one")
-        await crowd.acknowledges(200, seconds=60)
+        await until(lambda: watched.master.links() == [], "nobody is connected to the old one")
+        await crowd.acknowledges(200)
         await crowd.verdict(is_lossy=True)
         assert set(crowd.refusals) <= {"unavailable"}, crowd.refusals
         assert not crowd.closes, crowd.closes
@@ -54,7 +54,7 @@ async def test_slots_that_move_all_the_time_are_invisible(start, tmp_path):
             await asyncio.to_thread(cluster.move_slot, slot, target)
             await crowd.acknowledges(30)
         verdict = await crowd.verdict()
-        assert verdict["refused"] == 0 and not crowd.told("degraded") and not crowd.closes
+        crowd.assert_undisturbed()
         crowd.assert_never_offline()
         verdict.assert_nothing_announced()
 
@@ -69,9 +69,9 @@ async def test_a_cluster_s_master_that_dies_loses_nothing_acknowledged_without_a
         doomed = cluster.owner(slot)
         doomed.kill()
         alive = next(node for node in cluster.nodes if node is not doomed)
-        await until(lambda: cluster.owner(slot, asked=alive) is not doomed, 60, "its replica takes over")
+        await until(lambda: cluster.owner(slot, asked=alive) is not doomed, "its replica takes over")
         await world.wait_ready()
-        await crowd.acknowledges(200, seconds=60)
+        await crowd.acknowledges(200)
         await crowd.verdict(is_lossy=True)
         assert not crowd.closes, crowd.closes
         crowd.assert_never_offline()

@@ -43,8 +43,8 @@ class Trouble:
         kind = self.chance.choice(self.kinds)
         say(kind.__name__)
         await kind()
-        await self.world.wait_ready(seconds=60)
-        await self.crowd.acknowledges(10, seconds=60)
+        await self.world.wait_ready()
+        await self.crowd.acknowledges(10)
 
     def span(self, longest):
         return self.chance.uniform(0.2, longest)
@@ -140,6 +140,7 @@ class Trouble:
         older = {key: await self.world.call("DUMP", key) for key in found}
         await asyncio.sleep(self.span(2))
         forgotten = await self.world.call("KEYS", "hub:{*}:d:*")
+        # One by one: the keys of a channel may go back at different times too.
         for key, value in older.items():
             if value is not None:
                 await self.world.call("RESTORE", key, "0", value, "REPLACE")
@@ -159,7 +160,7 @@ async def go_through(start, folder, is_lossy):
         # Whoever is here is online to everybody, whatever happened meanwhile.
         for bot in crowd.bots:
             for watcher, states in zip(crowd.watchers, crowd.statuses(bot.name)):
-                await until(lambda: states[-1] == "online", 1, f"{watcher.name} sees {bot.name} online: {states}")
+                await until(lambda: states[-1] == "online", f"{watcher.name} sees {bot.name} online: {states}")
         return verdict
 
 
@@ -185,7 +186,7 @@ async def test_with_the_default_timers_a_killed_node_s_user_is_offline_after_its
         world.nodes[0].kill()
         killed = time.monotonic()
         survivor = crowd.watchers[1]
-        await crowd.sees("gone", "online", "offline", by=[survivor], seconds=120)
+        await crowd.sees("gone", "online", "offline", by=[survivor])
         took = time.monotonic() - killed
         say(f"offline after {took:.1f} s")
         # Lease less heartbeat and its tenth: what was renewed last moment lasts longer, never shorter.
@@ -212,7 +213,7 @@ async def test_with_the_default_timers_a_minute_s_halt_takes_each_user_offline_a
         world.nodes[0].signal(signal.SIGCONT)
         crowd.avoided.clear()
         witness = crowd.watchers[1]
-        await until(lambda: all(witness.seen[bot.name][-1] == "online" for bot in sitting), 120, "who sat through it is online")
+        await until(lambda: all(witness.seen[bot.name][-1] == "online" for bot in sitting), "who sat through it is online")
         await asyncio.sleep(45)
         verdict = await crowd.verdict()
         seen = [witness.seen[bot.name] for bot in sitting]

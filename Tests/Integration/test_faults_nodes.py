@@ -16,7 +16,7 @@ async def test_a_killed_node_s_users_go_offline_once_and_nothing_acknowledged_is
         returning = await crowd.add("returning", home=doomed)
         crowd.avoided.add(doomed)
         doomed.signal(signal.SIGKILL)
-        await until(lambda: gone.closes and returning.is_settled and returning.connections == 2, 20, "its clients notice, and come back elsewhere")
+        await until(lambda: gone.closes and returning.is_settled and returning.connections == 2, "its clients notice, and come back elsewhere")
         survivors = crowd.watchers[1:]
         await crowd.sees("gone", "online", "offline", by=survivors)
         await world.restart_node(0)
@@ -26,6 +26,7 @@ async def test_a_killed_node_s_users_go_offline_once_and_nothing_acknowledged_is
         verdict = await crowd.verdict()
         for watcher in crowd.watchers:
             assert watcher.seen["gone"] == ["online", "offline"], watcher.seen["gone"]
+        # By its own clock; the lease counts from the heartbeat before.
         if returning.longest_away < LEASE - 1.5:
             crowd.assert_never_offline("returning")
         verdict.assert_nothing_announced()
@@ -55,7 +56,7 @@ async def test_a_node_that_stood_still_longer_than_a_lease_brings_nobody_back_wh
         crowd.avoided.add(frozen)
         frozen.signal(signal.SIGSTOP)
         stopped = time.monotonic()
-        await until(lambda: all(bot.node is other for bot in crowd.bots), 30, "everybody else goes to the other node")
+        await until(lambda: all(bot.node is other for bot in crowd.bots), "everybody else goes to the other node")
         seen = crowd.watchers[1].seen
         await crowd.sees("patient", "online", "offline", by=crowd.watchers[1:])
         await asyncio.sleep(max(0.0, 2 * LEASE - (time.monotonic() - stopped)))
@@ -70,8 +71,8 @@ async def test_a_node_that_stood_still_longer_than_a_lease_brings_nobody_back_wh
         # The old node's late words about those who had moved change nothing.
         in_time = [bot.name for bot in crowd.bots if bot.longest_away < LEASE - 1.5]
         for name in in_time:
-            assert "offline" not in seen[name], f"{name} was away for less than its lease, and seen {seen[name]}"
-        assert in_time
+            assert "offline" not in seen[name] or not crowd.had_time, f"{name} was away for less than its lease, and seen {seen[name]}"
+        assert in_time or not crowd.had_time
         for bot in crowd.bots:
             assert seen[bot.name][-1] == "online", f"{bot.name}: {seen[bot.name]}"
         verdict.assert_nothing_announced()

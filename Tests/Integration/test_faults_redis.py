@@ -22,15 +22,15 @@ async def test_a_frozen_redis_is_told_publications_wait_and_nobody_goes_offline(
         crowd = await world.crowd(silence=20)
         world.redis.signal(signal.SIGSTOP)
         await world.wait_unready()
-        await until(lambda: crowd.told("degraded") == {bot.name for bot in crowd.everybody}, 20, "every client is told")
-        await until(lambda: crowd.refusals["unavailable"] > 20, 20, lambda: f"publications are refused: {crowd.refusals}")
+        await until(lambda: crowd.told("degraded") == {bot.name for bot in crowd.everybody}, "every client is told")
+        await until(lambda: crowd.refusals["unavailable"] > 20, lambda: f"publications are refused: {crowd.refusals}")
         # Nothing is acknowledged that Redis hasn't taken.
         count = len(crowd.acks)
         await asyncio.sleep(LEASE)
         assert len(crowd.acks) == count
         world.redis.signal(signal.SIGCONT)
         await world.wait_ready()
-        await until(lambda: crowd.told("restored") == {bot.name for bot in crowd.everybody}, 20, "every client is told of the end")
+        await until(lambda: crowd.told("restored") == {bot.name for bot in crowd.everybody}, "every client is told of the end")
         await crowd.acknowledges()
         # A lease later: nobody who sat through it is found missing.
         await asyncio.sleep(LEASE)
@@ -73,6 +73,7 @@ async def test_a_redis_restarted_without_its_data_is_a_new_epoch_told_once(start
         verdict = await crowd.verdict(is_lossy=True)
         for channel in crowd.channels:
             assert crowd.last[channel].split(".")[0] != first_epochs[channel]
+        # However often the link was lost meanwhile.
         told = epoch_changes(crowd)
         assert told == {(bot.name, channel): 1 for bot in crowd.bots for channel in bot.channels}, told
         assert {reason for _, _, reason in verdict.told} == {"epochChanged"}, verdict.told
@@ -90,7 +91,7 @@ async def test_a_paused_redis_delays_and_nothing_else(start, tmp_path):
             await crowd.acknowledges()
         verdict = await crowd.verdict()
         crowd.assert_never_offline()
-        assert not crowd.closes, crowd.closes
+        crowd.assert_undisturbed()
         verdict.assert_nothing_announced()
 
 
@@ -101,7 +102,7 @@ async def test_a_redis_busy_with_somebody_s_script_is_left_and_found_again(start
         endless = asyncio.create_task(world.call("EVAL", "while true do end", "0"))
         await asyncio.sleep(0.2)
         await world.wait_unready()
-        await until(lambda: crowd.refusals["unavailable"] > 0, 20, "publications are refused")
+        await until(lambda: crowd.refusals["unavailable"] > 0, "publications are refused")
         await world.call("SCRIPT", "KILL")
         with pytest.raises(RedisError):
             await endless
@@ -121,8 +122,7 @@ async def test_flushed_scripts_are_invisible(start, tmp_path):
             await world.call("SCRIPT", "FLUSH")
             await crowd.acknowledges(10)
         verdict = await crowd.verdict()
-        assert verdict["refused"] == verdict["retried"] == 0, verdict.text
-        assert not crowd.told("degraded") and not crowd.closes
+        crowd.assert_undisturbed()
         crowd.assert_never_offline()
         verdict.assert_nothing_announced()
 
@@ -132,7 +132,7 @@ async def test_a_full_redis_refuses_by_name_and_declares_nobody_offline(start, t
     async with World(start, tmp_path) as world:
         crowd = await world.crowd()
         await world.call("CONFIG", "SET", "maxmemory", "1")
-        await until(lambda: crowd.refusals["storeFull"] > 20, 20, lambda: f"publications are refused: {crowd.refusals}")
+        await until(lambda: crowd.refusals["storeFull"] > 20, lambda: f"publications are refused: {crowd.refusals}")
         # Whoever goes while nothing can be written isn't declared offline, and neither is anybody else.
         await crowd.watchers[0]._watch()
         await asyncio.sleep(2 * LEASE)
