@@ -8,7 +8,7 @@ import pytest
 import hub as library
 from client import Client
 from hub import FAST, Hub, RedisServer, eventually, request
-from followers import Follower, Publisher, check
+from bots import Follower, Publisher, check
 from relay import Relay
 
 FORMATS = {"json": ("hub.v1.json",), "msgpack": ("hub.v1.msgpack",)}
@@ -234,16 +234,18 @@ def test_thousands_of_reconnects_while_bots_publish_at_full_speed(servers, subpr
         for number in range(8)]
     for bot in publishers + followers:
         bot.start()
-    time.sleep(20)
+    def counts():
+        return sum(follower.recoveries for follower in followers), sum(len(publisher.acknowledged) for publisher in publishers)
+
+    # By number, not by time: how long it takes is the machine's business.
+    eventually(lambda: any(not bot.is_alive() for bot in publishers + followers) or min(counts()) > 1000, 240, "a thousand of each")
     for publisher in publishers:
         publisher.finish()
     end = last(nodes, "room")
     for follower in followers:
         follower.finish(end)
     check(followers, publishers)
-    recoveries, published = sum(follower.recoveries for follower in followers), sum(len(publisher.acknowledged) for publisher in publishers)
-    print(f"{recoveries} recoveries, {published} publications, {sum(follower.pages for follower in followers)} pages")
-    assert recoveries > 500 and published > 500
+    print("%d recoveries, %d publications" % counts(), f"{sum(follower.pages for follower in followers)} pages")
 
 
 def test_small_memory_and_small_pages_change_nothing(servers):
@@ -252,14 +254,13 @@ def test_small_memory_and_small_pages_change_nothing(servers):
     followers = [Follower(nodes, "room", f"f{number}", stay=0.1) for number in range(6)]
     for bot in publishers + followers:
         bot.start()
-    time.sleep(8)
+    eventually(lambda: sum(follower.pages for follower in followers) > 30, 120, "pages were continued")
     for publisher in publishers:
         publisher.finish()
     end = last(nodes, "room")
     for follower in followers:
         follower.finish(end)
     check(followers, publishers)
-    assert sum(follower.pages for follower in followers) > 10
 
 
 def test_a_connection_that_goes_during_its_recovery_leaves_nothing_behind(servers):
@@ -431,3 +432,24 @@ def test_a_cut_between_node_and_redis_is_filled_or_announced(start):
         for follower in followers:
             follower.finish(end)
         check(followers, [publisher])
+
+
+def test_a_channel_asked_for_twice_at_once_is_joined_once(servers):
+    nodes = servers()
+    with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        for number in range(5):
+            alice.chat("room", str(number))
+        bob.send({"type": "subscribe", "id": "a", "channel": "room"})
+        bob.send({"type": "subscribe", "id": "b", "channel": "room", "position": ".0."})
+        for number in range(5, 25):
+            alice.chat("room", str(number))
+        heard = [bob.expect(lambda message: message["type"] in ("ack", "chat"))]
+        while heard[-1].get("offset") != 25 or heard[-1]["type"] == "ack" and heard[-1]["id"] != "b":
+            heard.append(bob.expect(lambda message: message["type"] in ("ack", "chat")))
+        second = next(place for place, message in enumerate(heard) if message.get("id") == "b")
+        assert heard[0]["id"] == "a" and second > 0
+        # From the start on, as it was asked for, and behind the answer only what it doesn't have.
+        offsets = [message["offset"] for message in heard[second]["publications"] + heard[second + 1:]]
+        assert offsets == list(range(1, 26))
+        ack = bob.request("subscribe", channels=[{"channel": "x", "position": ".0."}, {"channel": "x", "position": ".0."}, "x"])["channels"]
+        assert [entry.get("code") for entry in ack] == [None, "malformed", None]

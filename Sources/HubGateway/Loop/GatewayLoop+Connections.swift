@@ -141,10 +141,17 @@ extension GatewayLoop: ServerHandler {
     func holds(_ channel: ByteRange, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> Bool {
         guard sessions[Int(id.index)].waiting > 0, sessions[Int(id.index)].phase == .open else { return false }
         if channel.isPresent, let slot = channels.slot(of: channel.bytes(in: bytes)), !isJoining(id, slot) { return false }
-        sessions[Int(id.index)].phase = .held
-        keepEarly(bytes, of: id)
+        hold(bytes, on: id)
         return true
     }
+
+    /// Keeps a request, and all behind it, until the subscriptions that are under way have been answered.
+    func hold(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
+        sessions[Int(id.index)].phase = .held
+        keepEarly(bytes, of: id)
+    }
+
+    func isJoining(_ id: ConnectionID, _ channel: Name) -> Bool { channels.slot(of: channel).map { isJoining(id, $0) } ?? false }
 
     private func isJoining(_ id: ConnectionID, _ slot: Int) -> Bool {
         joiningOf[id.index]?.contains { key in joinings.update(key) { $0.slot == slot } ?? false } ?? false

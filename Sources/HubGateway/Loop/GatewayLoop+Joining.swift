@@ -79,6 +79,7 @@ extension GatewayLoop {
         guard let joining = joinings.remove(tag) else { return }
         let id = joining.connection
         joiningOf[id.index]?.removeAll { $0 == tag }
+        if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
         sessions[Int(id.index)].waiting -= 1
         channelStates[joining.slot].interest -= 1
         if case .success(let answer) = result { take(answer, joining) }

@@ -17,6 +17,8 @@ extension GatewayLoop {
             for index in wanted.indices where !sessions[Int(id.index)].rights.maySubscribe(to: wanted[index].channel) {
                 wanted[index].refusal = Refusal.foreignInbox
             }
+            // One subscription of a channel after the other, or a page of the second could repeat what the first has brought live.
+            if sessions[Int(id.index)].waiting > 0, wanted.contains(where: { isJoining(id, $0.channel) }) { return hold(bytes, on: id) }
             let held = channels.count(of: id.index) + sessions[Int(id.index)].waiting + (catchingUp[id.index]?.count ?? 0)
             let added = wanted.count { channels.slot(of: $0.channel).map { !channels.contains(id.index, on: $0) } ?? true }
             guard held + added <= configuration.limits.channels else {
@@ -37,6 +39,7 @@ extension GatewayLoop {
         _ request: Request, _ bytes: UnsafeRawBufferPointer, into wanted: inout [(channel: Name, position: Position?, refusal: WireError?)]
     ) throws(WireError) {
         var elements = WireElements(bytes, range: request.channels, format: request.format, depthMax: configuration.limits.depth)
+        var named: Set<Name> = []
         while let element = try elements.next() {
             guard wanted.count < configuration.limits.channels else {
                 throw WireError(.tooMany, "more than \(configuration.limits.channels) channels in one request (limits.channels)")
@@ -49,7 +52,8 @@ extension GatewayLoop {
             let place =
                 try positionValue.map { (value) throws(WireError) in try position(value.range, in: bytes, escapes: value.hasEscapes) }
                 ?? nil
-            wanted.append((name, place, nil))
+            let isRepeated = !named.insert(name).inserted && place != nil
+            wanted.append((name, place, isRepeated ? WireError(.malformed, "\(entry) repeats a channel") : nil))
         }
         guard !wanted.isEmpty else { throw WireError(.malformed, "channels is empty") }
     }

@@ -5,7 +5,7 @@ import json
 import threading
 import time
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from client import Client
 
@@ -59,7 +59,7 @@ class Publisher(threading.Thread):
                             self._send(client, answer["id"])
                         else:
                             self.refused[answer["id"]] = answer["code"]
-            except (ConnectionClosed, OSError, TimeoutError, AssertionError) as error:
+            except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError, AssertionError) as error:
                 if isinstance(error, AssertionError) and "not within" not in str(error):
                     raise
                 if self.stopping.is_set() and not flying:
@@ -100,7 +100,7 @@ class Follower(threading.Thread):
             while not self._is_over():
                 try:
                     self._visit(next(self.servers))
-                except (ConnectionClosed, OSError, TimeoutError) as error:
+                except (ConnectionClosed, InvalidHandshake, OSError, TimeoutError):
                     self.bounced += 1
                     time.sleep(0.05)
         except BaseException as error:  # Told by `finish`.
