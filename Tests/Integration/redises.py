@@ -173,13 +173,13 @@ class Cluster:
         return next(node for node in self.nodes if node.port == port)
 
     def move_slot(self, slot, to):
-        """As redis-cli's reshard does, one slot at a time."""
+        """As redis-cli's reshard does, but one slot and more keys at a time."""
         source = self.owner(slot)
         if source is to:
             return
         to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
         source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(to))
-        while keys := source.call("CLUSTER", "GETKEYSINSLOT", slot, 10):
+        while keys := source.call("CLUSTER", "GETKEYSINSLOT", slot, 500):
             source.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
         to.call("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
         source.call("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))

@@ -120,10 +120,12 @@ final class Masters {
 
     /// One node's view of the cluster. What it doesn't know stays as it was.
     func assign(_ slots: ClusterSlots) {
+        var lanes: [RedisURL.Place: LaneSet] = [:]
         for (lane, place) in slots.owners.enumerated() {
             if let told = redirected[lane], loop.now.since(told) < Masters.gossip { continue }
-            if let place { move(LaneSet(lane), to: place) }
+            if let place { lanes[place, default: LaneSet()].insert(lane) }
         }
+        for (place, lanes) in lanes { move(lanes, to: place) }
         backend.lanesMoved()
     }
 

@@ -413,8 +413,8 @@ package struct SubscriptionSet {
         toFill.removeAll(in: lanes)
         if lanes == .all { lingering.removeAll() }
         for index in entries.indices {
-            guard let entry = entries[index], lanes.contains(entry.lane) else { continue }
-            guard entry.isWanted else {
+            guard let lane = entries[index]?.lane, lanes.contains(lane) else { continue }
+            guard entries[index]?.isWanted == true else {
                 remove(index)
                 continue
             }
