@@ -143,15 +143,19 @@ package struct DeliveryChecker {
         }
     }
 
-    /// A page of history that the client asked for because it was told `more`.
+    /// A page of history that the client asked for because it was told `more`. `position`: where it was told that the page ends.
     package mutating func continued(
-        _ name: Name, page: [(message: Message, position: Position)], hasMore: Bool, by client: Int
+        _ name: Name, page: [(message: Message, position: Position)], at position: Position? = nil, hasMore: Bool, by client: Int
     ) {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
         guard readers[seat]?.isPaging == true else { return }
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         readers[seat]?.isPaging = hasMore
+        if let position, let reached = readers[seat]?.cursor, !hasMore, reached != position {
+            find(.falseRecovery, channel, client, "told recovered, at \(position), but its pages brought it to \(reached)")
+            readers[seat]?.cursor = position
+        }
     }
 
     package mutating func received(_ message: Message, in name: Name, at position: Position, by client: Int) {

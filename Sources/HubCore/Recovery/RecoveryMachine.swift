@@ -61,10 +61,13 @@ package final class RecoveryMachine {
         let limit: Int
         let readBytes: Int
         let budget: PageBudget
+        let company: Company
         var wantsMarks: Bool
         var marks: [ReadMark]?
         var isReading = false
         var isAskingMarks = false
+        /// Whether the channel's `waiting` has it.
+        var isWaiting = false
         /// What history said, until it's joined to the tip.
         var page: HistoryPage?
         var failure: RecoveryFailure?
@@ -108,6 +111,7 @@ package final class RecoveryMachine {
     package func join(_ batch: JoinBatch, at now: Instant) {
         let budget = PageBudget(batch)
         let readBytes = PageBudget.readBytes(batch)
+        let company = Company()
         for item in batch.items {
             let slot = feeds.insert(item.channel)
             feeds[slot].carriers |= 1 << UInt64(batch.loop)
@@ -119,10 +123,12 @@ package final class RecoveryMachine {
             let key = makeKey()
             recoveries[key] = Recovery(
                 slot: slot, feed: feeds[slot].id, channel: item.channel, loop: batch.loop, tag: item.tag, user: batch.user,
-                position: item.position, limit: batch.limit, readBytes: readBytes, budget: budget, wantsMarks: batch.wantsMarks)
+                position: item.position, limit: batch.limit, readBytes: readBytes, budget: budget, company: company,
+                wantsMarks: batch.wantsMarks)
             deadlines.append((now + limits.patience, key))
-            proceed(key)
+            company.keys.append(key)
         }
+        for key in company.keys { proceed(key) }
     }
 
     /// `loop` wants nothing of the channel any more, nor an answer.
@@ -207,9 +213,13 @@ package final class RecoveryMachine {
 
     /// Gives up what wasn't answered in time.
     package func tick(at now: Instant) {
+        var late: [UInt64] = []
         while let first = deadlines.first, first.at <= now {
-            let key = first.recovery
+            if recoveries[first.recovery] != nil { late.append(first.recovery) }
             _ = deadlines.popFirst()
+        }
+        // Who only waited for others is answered once those are given up.
+        for key in late where !isReady(key) {
             fail(key, WireError(.unavailable, "the channel's history didn't come in time: try again", retryAfter: 1_000))
         }
     }
@@ -220,30 +230,33 @@ package final class RecoveryMachine {
     private func wake(_ slot: Int) {
         let waiting = feeds[slot].waiting
         feeds[slot].waiting = []
+        for key in waiting { recoveries[key]?.isWaiting = false }
         for key in waiting { proceed(key) }
     }
 
-    /// Answers one that can be answered now; else sees to it that somebody wakes it.
+    func wait(_ key: UInt64) {
+        guard let recovery = recoveries[key], !recovery.isWaiting else { return }
+        recoveries[key]?.isWaiting = true
+        feeds[recovery.slot].waiting.append(key)
+    }
+
+    /// Answers one that can be answered now, and all that were asked for with it; else sees to it that somebody wakes it.
     func proceed(_ key: UInt64) {
+        prepare(key)
+        if let company = recoveries[key]?.company, isReady(key) { answerTogether(company) }
+    }
+
+    /// Asks for what is missing for an answer.
+    func prepare(_ key: UInt64) {
         guard let recovery = recoveries[key], !recovery.isReading, !recovery.isAskingMarks else { return }
         let slot = recovery.slot
         guard feeds[slot].id == recovery.feed else { return fail(key, Self.givenUp) }
-        guard let tip = feeds[slot].tip else {
-            feeds[slot].waiting.append(key)
-            return
-        }
-        if let position = recovery.position, needsReading(recovery, position, tip) { read(key, position) }
+        guard let tip = feeds[slot].tip else { return wait(key) }
+        if let position = recovery.position { follow(key, recovery, position, tip) }
         if recovery.wantsMarks { readMarks(key) }
-        guard let ready = recoveries[key], !ready.isReading, !ready.isAskingMarks else { return }
-        answer(key, ready, tip)
     }
 
-    private func needsReading(_ recovery: Recovery, _ position: Position, _ tip: Position) -> Bool {
-        if recovery.page != nil || recovery.failure != nil || feeds[recovery.slot].place(after: position) != nil { return false }
-        return !(recovery.isAhead && position.epoch == tip.epoch && position.offset > tip.offset)
-    }
-
-    private func read(_ key: UInt64, _ position: Position) {
+    func read(_ key: UInt64, _ position: Position) {
         guard let recovery = recoveries[key] else { return }
         guard recovery.readings < limits.readings else {
             return fail(key, WireError(.unavailable, "the channel moves faster than its history can be read: try again", retryAfter: 1_000))
@@ -267,6 +280,7 @@ package final class RecoveryMachine {
         guard let recovery = end(key) else { return }
         numbers.failed += 1
         actions.append(.answer(.failure(error), loop: recovery.loop, tag: recovery.tag))
+        answerTogether(recovery.company)
     }
 
     func complete(_ key: UInt64, _ answer: JoinAnswer) {
