@@ -42,7 +42,7 @@ let package = Package(
         library(
             "HubGateway",
             ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
-            resources: [.embedInCode("Page/index.html")]),
+            resources: [.embedInCode("Page/index.html"), .embedInCode("Page/hub.js")]),
         library(
             "HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
@@ -83,12 +83,14 @@ let package = Package(
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
+        tests("SimulationTests", ["HubCheck", "HubRedis", "HubCore", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // The fuzzed parsers' corpora, replayed.
         tests("FuzzTests", ["HubFuzzTargets"]),
         .target(
-            name: "HubFuzzTargets", dependencies: ["HubBase", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets", swiftSettings: strict),
+            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets",
+            swiftSettings: strict),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 

@@ -3,7 +3,7 @@
 ///
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
-    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -19,6 +19,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .answer: fuzzAnswer(bytes)
         case .publication: try fuzzPublication(bytes)
         case .reply: try fuzzReply(bytes)
+        case .page: try fuzzPage(bytes)
+        case .snapshot: try fuzzSnapshot(bytes)
         }
     }
 }

@@ -200,9 +200,14 @@ package struct JournalReader {
         case .unsubscribe(let channel): checker.unsubscribed(channel, by: client)
         case .history(let channel, let isContinuation):
             guard isContinuation else { return }
+            if let recovered = envelope["recovered"], !recovered.isTrue(in: bytes) {
+                // It broke off midway: told like one that breaks off at once.
+                return try subscribed(envelope, [:], bytes, client)
+            }
             let hasMore = envelope["more"]?.isTrue(in: bytes) ?? false
             if !hasMore { clients[client].paging.remove(channel) }
-            checker.continued(channel, page: try Self.page(envelope, bytes), hasMore: hasMore, by: client)
+            checker.continued(
+                channel, page: try Self.page(envelope, bytes), at: envelope.position("position", in: bytes), hasMore: hasMore, by: client)
         }
     }
 

@@ -8,6 +8,10 @@ extension ClientMachine {
         /// `subscription` is nil for a channel that the hub itself subscribed us to (the token's channels, the inbox).
         case publication(ServerEnvelope, subscription: Int?, Subscription.Order)
         case acknowledged(PendingRequest, ServerEnvelope)
+        /// Several channels of one request, each with its own end.
+        case subscribed(PendingRequest, [SubscribeOutcome])
+        /// What was missed, handed out by `takeMissed` before the ack that it came in. The envelope belongs to its own bytes.
+        case missed(ServerEnvelope, Subscription.Order)
         case refused(PendingRequest, ServerEnvelope, WireError)
         /// A refusal of something that had no id, or of a request given up before.
         case refusedUnasked(ServerEnvelope)
@@ -39,7 +43,7 @@ extension ClientMachine {
             guard let index else { return .publication(envelope, subscription: nil, .unknown) }
             let order = subscriptions.advance(at: index, to: position(envelope, message))
             return .publication(envelope, subscription: index, order)
-        case .ack: return acknowledged(envelope, message)
+        case .ack: return acknowledged(envelope, message, now)
         case .error: return refused(envelope, message, now)
         case .presence: return .presence(envelope)
         case .members: return .members(envelope)
@@ -52,20 +56,28 @@ extension ClientMachine {
         envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
     }
 
-    private mutating func acknowledged(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer) -> Received {
+    private mutating func acknowledged(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ now: Instant) -> Received {
         guard let id = envelope.id, let request = pending.take(id) else { return .ignored }
-        if request.kind == .subscribe, let index = subscriptions.index(asked: id) {
-            subscriptions.set(.active, at: index)
-            if let position = position(envelope, message) { subscriptions.set(position: position, at: index) }
+        switch request.kind {
+        case .subscribe where envelope.channels.isPresent:
+            return .subscribed(request, subscribed(id, envelope.channels, message, now))
+        case .subscribe, .history:
+            if let index = subscriptions.index(asked: id) { joined(index, envelope, message) }
+        case .outbox: outbox.settle(id)
+        default: break
         }
         return .acknowledged(request, envelope)
     }
 
     private mutating func refused(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ now: Instant) -> Received {
         guard let id = envelope.id, let request = pending.take(id) else { return .refusedUnasked(envelope) }
-        if let index = subscriptions.index(asked: id) {
+        let hint = envelope.retryAfter.map { min(Span.milliseconds($0), ReconnectRule.hintMax) }
+        if request.kind == .outbox {
+            if envelope.retry { outbox.retry(id, notBefore: now + (hint ?? options.subscribeAgain)) } else { outbox.settle(id) }
+        }
+        // All of one request are refused together when it can't be read as a whole.
+        while let index = subscriptions.index(asked: id) {
             if envelope.retry {
-                let hint = envelope.retryAfter.map { min(Span.milliseconds($0), ReconnectRule.hintMax) }
                 subscriptions.set(.wanted(at: now + (hint ?? options.subscribeAgain)), at: index)
             } else {
                 _ = subscriptions.remove(at: index)

@@ -49,6 +49,11 @@ package struct ClientMachine: Sendable {
         /// Users in one `watch` (docs/protocol.md).
         package var watchMax = 1000
         package var depthMax = 64
+        /// Channels in one `subscribe`.
+        package var subscribeMax = 100
+        /// Unanswered messages that are kept to be sent again, and the bytes of their payloads.
+        package var outboxMax = 1_000
+        package var outboxBytesMax = 4 * 1024 * 1024
 
         package init() {}
     }
@@ -60,6 +65,8 @@ package struct ClientMachine: Sendable {
     let options: Options
     var subscriptions = Subscriptions()
     var pending = PendingRequests()
+    var outbox = Outbox()
+    var missed: [Missed] = []
     var drainHint: Span?
     private var lastId: UInt64 = 0
     private var failures = 0
@@ -121,6 +128,7 @@ package struct ClientMachine: Sendable {
         case .idle, .waiting, .tokenWanted: preconditionFailure("a transport ended in \(state)")
         }
         subscriptions.reset()
+        outbox.reset()
         node = nil
         let rule = ReconnectRule.after(end, drainHint: drainHint)
         drainHint = nil
@@ -185,10 +193,7 @@ package struct ClientMachine: Sendable {
         switch state {
         case .connecting(let until), .greeting(let until), .waiting(let until, _), .leaving(let until): until
         case .open:
-            switch (pending.deadline, subscriptions.retryAt) {
-            case (let one?, let other?): min(one, other)
-            case (let one, let other): one ?? other
-            }
+            [pending.deadline, subscriptions.retryAt, outbox.deadline].compactMap { $0 }.min()
         case .idle, .tokenWanted, .closed: nil
         }
     }
@@ -265,11 +270,11 @@ package struct ClientMachine: Sendable {
         if let channel = wishes.unsubscribes.popLast() {
             return .unsubscribe(id: makeRequest(.unsubscribe, now), channel)
         }
-        if let index = subscriptions.nextWanted(now) {
-            let id = makeRequest(.subscribe, now)
-            subscriptions.set(.asked(request: id), at: index)
-            let subscription = subscriptions.list[index]
-            return .subscribe(id: id, subscription.channel, position: subscription.position)
+        if let request = nextSubscribe(now) { return request }
+        if let index = subscriptions.nextBehind(), let since = subscriptions.list[index].position {
+            let id = makeRequest(.history, now)
+            subscriptions.set(.behind(request: id), at: index)
+            return .history(id: id, subscriptions.list[index].channel, since: since)
         }
         if wishes.isStatusOwed, let status = wishes.status {
             wishes.isStatusOwed = false
@@ -285,7 +290,34 @@ package struct ClientMachine: Sendable {
             wishes.watchesSaid += users.count
             return .watch(id: makeRequest(.watch, now), users)
         }
-        return nil
+        return nextPublish(now)
+    }
+
+    private mutating func nextSubscribe(_ now: Instant) -> ClientRequest? {
+        let wanted = subscriptions.wanted(now, limit: options.subscribeMax)
+        guard let first = wanted.first else { return nil }
+        let id = makeRequest(.subscribe, now)
+        for index in wanted { subscriptions.set(.asked(request: id), at: index) }
+        let subscription = subscriptions.list[first]
+        if wanted.count == 1 { return .subscribe(id: id, subscription.channel, position: subscription.position) }
+        return .subscribeAll(
+            id: id, wanted.map { .init(channel: subscriptions.list[$0].channel, position: subscriptions.list[$0].position) })
+    }
+
+    private mutating func nextPublish(_ now: Instant) -> ClientRequest? {
+        guard outbox.count > 0 else { return nil }
+        var outbox = outbox
+        defer { self.outbox = outbox }
+        let list = subscriptions
+        return outbox.next(now, position: { channel in list.index(of: channel).flatMap { list.list[$0].position } }) { context in
+            makeRequest(.outbox, now, context: context)
+        }
+    }
+
+    /// Publishes a message on this or a later connection, as often as it takes; the answer comes as `acknowledged` or `refused` of a request
+    /// of kind `outbox` with its context. False when too much waits already.
+    package mutating func publish(_ message: OutgoingMessage) -> Bool {
+        outbox.add(message, countMax: options.outboxMax, bytesMax: options.outboxBytesMax)
     }
 
     /// Registers a request that the shell encodes and sends at once: its id. nil when there's no open connection or too much in flight.
@@ -304,14 +336,21 @@ package struct ClientMachine: Sendable {
     package mutating func nextTimedOut(now: Instant) -> PendingRequest? {
         guard let request = pending.takeTimedOut(now) else { return nil }
         if let index = subscriptions.index(asked: request.id) { subscriptions.set(.wanted(at: now), at: index) }
+        for index in subscriptions.indexes(asked: request.id) { subscriptions.set(.wanted(at: now), at: index) }
+        if request.kind == .outbox { outbox.retry(request.id, notBefore: now) }
         return request
     }
 
-    /// A request that was in flight when the connection ended: nobody knows whether it was carried out.
+    /// A request that was in flight when the connection ended: nobody knows whether it was carried out. What the outbox sends again isn't
+    /// lost.
     package mutating func nextLost() -> PendingRequest? {
         switch state {
-        case .connecting, .greeting, .open, .leaving: nil
-        case .idle, .waiting, .tokenWanted, .closed: pending.takeAny()
+        case .connecting, .greeting, .open, .leaving: return nil
+        case .idle, .waiting, .tokenWanted, .closed:
+            while let lost = pending.takeAny() {
+                if lost.kind != .outbox { return lost }
+            }
+            return nil
         }
     }
 

@@ -6,7 +6,12 @@ package struct PendingRequest: Sendable, Equatable {
         case connect
         case subscribe
         case unsubscribe
+        /// `begin` made it: whether it's sent again is the caller's business.
         case publish
+        /// Of the machine's own outbox, which sends it until it's answered.
+        case outbox
+        /// The next page for a subscription that's catching up.
+        case history
         case presence
         case watch
         case other

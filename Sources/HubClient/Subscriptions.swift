@@ -7,6 +7,8 @@ package struct Subscription: Sendable, Equatable {
         /// To be asked for as soon as there's a connection, and not before `at`.
         case wanted(at: Instant)
         case asked(request: UInt64)
+        /// It missed more than a page; the next one is to be asked for, or has been.
+        case behind(request: UInt64?)
         case active
     }
 
@@ -63,7 +65,18 @@ struct Subscriptions: Sendable {
         return list.firstIndex { $0.channel.bytes.count == raw.count && $0.channel.bytes.elementsEqual(raw) }
     }
 
-    func index(asked request: UInt64) -> Int? { list.firstIndex { $0.state == .asked(request: request) } }
+    func index(asked request: UInt64) -> Int? {
+        list.firstIndex { $0.state == .asked(request: request) || $0.state == .behind(request: request) }
+    }
+
+    /// Those of one request for several.
+    func indexes(asked request: UInt64) -> [Int] { list.indices.filter { list[$0].state == .asked(request: request) } }
+
+    func nextBehind() -> Int? { list.firstIndex { $0.state == .behind(request: nil) } }
+
+    func wanted(_ now: Instant, limit: Int) -> [Int] {
+        Array(list.indices.lazy.filter { if case .wanted(let at) = list[$0].state { at <= now } else { false } }.prefix(limit))
+    }
 
     mutating func want(_ channel: Name, from position: Position?) {
         guard index(of: channel) == nil else { return }
@@ -75,10 +88,6 @@ struct Subscriptions: Sendable {
     /// A connection ended: nothing is active any more.
     mutating func reset() {
         for index in list.indices { list[index].state = .wanted(at: Instant(nanoseconds: 0)) }
-    }
-
-    func nextWanted(_ now: Instant) -> Int? {
-        list.firstIndex { if case .wanted(let at) = $0.state { at <= now } else { false } }
     }
 
     /// When the next postponed one may be asked for.

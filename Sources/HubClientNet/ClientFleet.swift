@@ -200,6 +200,9 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     package func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID) {
         guard let client = owner(id) else { return }
         let received = clients[client].machine.received(bytes, now: loop.now)
+        for missed in clients[client].machine.takeMissed() {
+            handler?.received(missed.received, missed.range.bytes(in: bytes), client: client)
+        }
         handler?.received(received, bytes, client: client)
         switch received {
         case .violation: loop.close(id, code: CloseCode.protocolError.rawValue, reason: "not an envelope" as StaticString)

@@ -24,7 +24,7 @@ package struct JSONObject: Sendable {
     package init?(_ text: [UInt8]) {
         let read = text.withUnsafeBytes { bytes -> [(String, Value)]? in
             var found: [(String, Value)] = []
-            var fields = JSONFields(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: 32)
+            var fields = JSONFields(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: 64)
             do throws(WireError) {
                 while let (key, value) = try fields.next() {
                     let name = Value(kind: .string, raw: [UInt8](key.range.bytes(in: bytes)), hasEscapes: key.hasEscapes)
@@ -64,7 +64,7 @@ extension JSONObject.Value {
         guard kind == .array else { return nil }
         return raw.withUnsafeBytes { bytes -> [JSONObject]? in
             var found: [JSONObject] = []
-            var elements = JSONElements(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: 32)
+            var elements = JSONElements(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: 64)
             do throws(WireError) {
                 while let element = try elements.next() {
                     if let object = JSONObject([UInt8](element.range.bytes(in: bytes))) { found.append(object) }

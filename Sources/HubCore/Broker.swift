@@ -14,7 +14,17 @@ package protocol Broker: AnyObject {
     /// Appends a durable publication (`chat`, `event`) to its channel's history, gives it the next position and hands it to every node that
     /// carries the channel, all or nothing; or answers what an earlier attempt with the same (channel, sender, message id) got.
     /// Answer: `published`.
-    func publish(_ publication: Publication, to channel: Name, tag: RequestTag, at now: Instant)
+    ///
+    /// `attempt`: the sender says that it sent this before. Once its id is forgotten (`HistoryOptions.dedup`), history decides whether it was
+    /// published; where that can't be told the answer is `uncertain`, and nothing is published.
+    func publish(_ publication: Publication, to channel: Name, attempt: PublishAttempt?, tag: RequestTag, at now: Instant)
+
+    /// Reads a page of a channel's history; the channel needn't be subscribed. Several calls of one turn cost one round trip. Answer:
+    /// `historyRead`. The page is of the time of its reading: by then `received` may have told more, or less.
+    func readHistory(of channel: Name, _ query: HistoryQuery, tag: RequestTag, at now: Instant)
+
+    /// Reads how far users have read a channel: `user`'s own mark first, then others, `limit` in all. Answer: `readMarks`.
+    func readMarks(of channel: Name, user: Name, limit: Int, tag: RequestTag, at now: Instant)
 
     /// Hands out an ephemeral publication (`typing`): no history, no position, no answer.
     func broadcast(_ publication: Publication, to channel: Name, at now: Instant)
@@ -47,6 +57,8 @@ package protocol BrokerDelegate: AnyObject {
     /// The offset that now counts for the sender: the larger of the two.
     func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag)
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag)
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag)
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag)
     func probed(_ result: Result<Void, WireError>, tag: RequestTag)
 
     /// A durable publication, in the channel's order. After a hole that can't be filled `resync` comes first.

@@ -36,6 +36,10 @@ extension Configuration {
             !diagnostics.echo || diagnostics.echoBytes >= limits.messageBytes,
             "diagnostics.echoBytes (\(diagnostics.echoBytes)) must be at least limits.messageBytes (\(limits.messageBytes))")
         require(
+            typing.expire.nanoseconds / 2 >= typing.throttle.nanoseconds,
+            "typing.expire (\(typing.expire)) must be at least twice typing.throttle (\(typing.throttle)), or who goes on typing seems to stop"
+        )
+        require(
             limits.watchRequest <= limits.watch,
             "limits.watchRequest (\(limits.watchRequest)) must be at most limits.watch (\(limits.watch))")
         return problems

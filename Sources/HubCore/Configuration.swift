@@ -66,6 +66,15 @@ package struct Configuration: Sendable {
     }
     package var redis = Redis()
 
+    /// Without Redis.
+    package struct Embedded: Sendable {
+        /// The file that keeps history over restarts; nil: none does.
+        package var snapshot: String?
+        package var snapshotInterval: Span = .seconds(10)
+        package init() {}
+    }
+    package var embedded = Embedded()
+
     package struct TLS: Sendable {
         /// A certificate that was read and found usable.
         package struct Certificate: Sendable, CustomStringConvertible {
@@ -162,9 +171,25 @@ package struct Configuration: Sendable {
         package var deviceBytes = 64
         package var headBytes = 8 * 1024
         package var bodyBytes = 1024 * 1024
+        /// Publications of a page where the request doesn't say, and those that it may ask for.
+        package var historyPage = 100
+        package static let historyPageMax = 1_000
+        /// Publications of one HTTP request.
+        package static let publishBatch = 100
+        /// What the node's channels remember together for those who come back.
+        package var recoveryMemory = 16 * 1024 * 1024
         package init() {}
     }
     package var limits = Limits()
+
+    package struct Typing: Sendable {
+        /// A repeated "is typing" of one connection in one channel within this time isn't handed on; zero: all are.
+        package var throttle: Span = .seconds(2)
+        /// Who isn't heard of for so long has stopped.
+        package var expire: Span = .seconds(6)
+        package init() {}
+    }
+    package var typing = Typing()
 
     /// permessage-deflate.
     package struct Deflate: Sendable {

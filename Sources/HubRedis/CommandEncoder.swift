@@ -43,9 +43,11 @@ final class CommandEncoder {
         return namespaces.first { namespace.elementsEqual($0.name) }?.options ?? standard
     }
 
-    func write(_ call: Call, into out: inout ByteBuffer, scripts: ScriptTable) {
+    func write(_ call: Call, into out: inout ByteBuffer, scripts: ScriptTable, at now: Instant) {
         switch call {
-        case .publish(let call): publish(call, &out, scripts)
+        case .publish(let call): publish(call, &out, scripts, at: now)
+        case .history(let call): history(call, &out, scripts)
+        case .marks(let call): marks(call, &out, scripts)
         case .markRead(let call): markRead(call, &out, scripts)
         case .broadcast(let channel, let publication): broadcast(publication, to: channel, &out)
         case .apply(let call): apply(call, &out, scripts)
@@ -66,10 +68,13 @@ final class CommandEncoder {
 
     // MARK: Channels
 
-    private func publish(_ call: PublishCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+    private func publish(_ call: PublishCall, _ out: inout ByteBuffer, _ scripts: ScriptTable, at now: Instant) {
         let options = options(call.channel)
+        // It may have waited here too: time goes on for its id.
+        let attempt = call.attempt.map { PublishAttempt(age: $0.age + now.since(call.madeAt), since: $0.since) }
+        let isOlder = attempt?.isOlder(than: options.dedup) ?? false
         let prefix = keys.partitions[Partition.of(call.channel)]
-        out.call(.publish, scripts, keys: 4, arguments: 8)
+        out.call(isOlder ? .retry : .publish, scripts, keys: 4, arguments: isOlder ? 11 : 8)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
         scratch.removeAll()
@@ -87,6 +92,7 @@ final class CommandEncoder {
         out.argument(decimal: max(1, options.dedup.milliseconds))
         out.argument(call.fingerprint)
         body(call.publication, &out)
+        if isOlder { since(attempt?.since, &out) }
     }
 
     private func body(_ publication: Publication, _ out: inout ByteBuffer) {
@@ -99,7 +105,7 @@ final class CommandEncoder {
 
     private func markRead(_ call: ReadCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[Partition.of(call.channel)]
-        out.call(.read, scripts, keys: 3, arguments: 4)
+        out.call(.read, scripts, keys: 3, arguments: 5)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.reads, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
@@ -107,6 +113,7 @@ final class CommandEncoder {
         out.argument(decimal: call.offset)
         out.argument(decimal: CommandEncoder.metaTTL.milliseconds)
         body(call.publication, &out)
+        out.argument(decimal: UInt64(ReadMark.perChannel))
     }
 
     /// A publication without a place: a plain PUBLISH, no script. Nobody waits for its reply, but it's counted like any other.

@@ -41,20 +41,22 @@ package final class RedisBackend {
     private var lastSlowTurn = Instant(nanoseconds: 0)
     private var health: BackendHealth?
     private var probes = Probes()
+    var reads = HistoryReads()
     /// Messages on our pub/sub channels that weren't ours to read.
-    package private(set) var foreignMessages: UInt64 = 0
+    package internal(set) var foreignMessages: UInt64 = 0
 
     /// A probe's way there and back. Longer than a command's deadline: when Redis is silent the link says so first.
     static let probeDeadline: Span = .milliseconds(3500)
     /// How long a subscribe waits for links that are down.
     static let subscribeDeadline: Span = .seconds(3)
     /// Calls that position reads leave to others.
-    private static let readHeadroom = RedisLink.callLimit / 2
+    static let readHeadroom = RedisLink.callLimit / 2
 
-    /// `incarnation`: 12 random characters, new with each start of the process; `node`: what people call it.
+    /// `incarnation`: 12 random characters, new with each start of the process; `node`: what people call it. `tipCheck`: how long a lost last
+    /// message may go unnoticed.
     package init(
         loop: NetLoop, redis: Configuration.Redis, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name,
-        node: Name, chance: Chance
+        node: Name, chance: Chance, tipCheck: Span = SubscriptionSet.tipCheck
     ) throws(Problem) {
         guard let keys = KeySpace(prefix: redis.prefix) else {
             throw Problem(description: "redis.prefix: 1 to 64 letters, digits, '-', '_', '.' and ':'")
@@ -72,7 +74,8 @@ package final class RedisBackend {
         let masters = Masters(loop: loop, isCluster: plan.isCluster, backend: self)
         mastersStorage = masters
         linkStorage = CommandLinks(loop: loop, keys: keys, masters: masters, backend: self)
-        subscriberStorage = SubscriberLinks(seed: self.chance.next(), slots: keys.slots, isSharded: plan.isCluster, backend: self)
+        subscriberStorage = SubscriberLinks(
+            seed: self.chance.next(), tipCheck: tipCheck, slots: keys.slots, isSharded: plan.isCluster, backend: self)
         for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
         switch plan.servers {
         case .single(let place): masters.setOnly(place)
@@ -173,6 +176,8 @@ package final class RedisBackend {
         masters.advance(at: now)
         link.advance(at: now)
         readPositions()
+        checkTips(at: now)
+        sendReads(at: now)
         if now.since(lastSlowTurn) >= .milliseconds(100) {
             lastSlowTurn = now
             for (subject, tag) in subscriber.set.takeOverdue(at: now) {
@@ -216,7 +221,10 @@ package final class RedisBackend {
         topologyIsOld()
         // Why the link is lost says more than that a probe is.
         tellHealth(at: loop.now)
-        if let master = masters.all.first(where: { $0.link === link }) { tellProbes(probes.fail(of: master.number)) }
+        if let master = masters.all.first(where: { $0.link === link }) {
+            tellProbes(probes.fail(of: master.number))
+            subscriber.set.commandsLost(in: masters.isCluster ? master.lanes : .all)
+        }
     }
 
     // MARK: Health
@@ -301,7 +309,7 @@ package final class RedisBackend {
         guard let outcome = subscriber.set.read(index, generation, position, pings: subscriber.pings) else { return }
         switch subject {
         case .channel(let channel):
-            if let reason = outcome.missed { broker?.delegate?.resync(channel, to: position, reason: reason) }
+            // A channel that isn't where it was has begun to fill the hole.
             answerWaiters(index, channel)
         case .feed(let partition):
             if outcome.missed != nil { store?.delegate?.changed([], partition: partition, gap: true) }
@@ -319,13 +327,15 @@ package final class RedisBackend {
     // MARK: Calls
 
     func write(_ call: Call, into out: inout ByteBuffer, scripts: ScriptTable) {
-        encoder.write(call, into: &out, scripts: scripts)
+        encoder.write(call, into: &out, scripts: scripts, at: loop.now)
     }
 
     func replied(_ call: Call, _ reply: borrowing Reply) {
         switch call {
         case .publish(let call): broker?.published(call, reply)
         case .markRead(let call): broker?.readMoved(call, reply)
+        case .history(let call): historyRead(call, reply)
+        case .marks(let call): marksRead(call, reply)
         case .apply(let call):
             store?.delegate?.applied(PresenceReplies.versions(reply, count: call.operations.count), tag: call.tag)
         case .refresh(let call):
@@ -347,6 +357,8 @@ package final class RedisBackend {
         switch call {
         case .publish(let call): broker?.delegate?.published(.failure(error), tag: call.tag)
         case .markRead(let call): broker?.delegate?.readMoved(.failure(error), tag: call.tag)
+        case .history(let call): historyFailed(call, error)
+        case .marks(let call): broker?.delegate?.readMarks(call.channel, .failure(error), tag: call.tag)
         case .apply(let call): store?.delegate?.applied(.failure(error), tag: call.tag)
         case .refresh(let call): store?.delegate?.refreshed(.failure(error), tag: call.tag)
         case .find(let sweep), .expire(let sweep): store?.delegate?.swept(.failure(error), partition: sweep.partition, tag: sweep.tag)
@@ -357,7 +369,7 @@ package final class RedisBackend {
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
         case .position(let index, let generation, let subject):
-            if error.code == .unavailable {
+            if error.code == .unavailable || error.code == .overloaded {
                 subscriber.set.readFailed(index, generation)
             } else {
                 foreignMessages += 1
@@ -379,16 +391,24 @@ package final class RedisBackend {
         }
         switch (subject, message) {
         case (.channel(let channel), .positioned(let position, let previous, let body)):
-            if subscriber.set[index].chain.position == nil {
+            if subscriber.set.beginsWithMessage(index) {
                 // It says itself where the channel was before it.
                 answerWaiters(
                     index, channel, before: Position(epoch: position.epoch, offset: position.offset - 1, tag: previous))
             }
-            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: pongs)
-            broker?.heard(position, previous: previous, body, verdict, channel)
+            switch subscriber.set.judge(index, position, previous: previous, pongs: pongs) {
+            case .drop: break
+            case .deliver: broker?.heard(position, previous: previous, body, channel)
+            case .deliverAfterGap:
+                broker?.tell([.resync(Position(epoch: position.epoch, offset: position.offset - 1, tag: previous), .epochChanged)], channel)
+                broker?.heard(position, previous: previous, body, channel)
+            case .hold:
+                let heard = Heard(position: position, previous: previous, publication: PublicationCodec.decode(body))
+                subscriber.set.hold(index, heard)
+            }
         case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel)
         case (.feed(let partition), .positioned(let position, let previous, let body)):
-            let verdict = subscriber.set.judge(index, position, previous: previous, pongs: pongs)
+            let verdict = subscriber.set.judgeFeed(index, position, previous: previous, pongs: pongs)
             store?.heard(body, verdict, partition: partition)
         case (.feed, .ephemeral), (.probe, _): foreignMessages += 1
         }

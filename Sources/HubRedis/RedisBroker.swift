@@ -15,6 +15,9 @@ package final class RedisBroker: Broker {
         case refusedPublish(WireError, RequestTag)
         case refusedRead(WireError, RequestTag)
         case subscribed(Name, RequestTag)
+        case refusedHistory(Name, WireError, RequestTag)
+        case refusedMarks(Name, WireError, RequestTag)
+        case noMarks(Name, RequestTag)
         case refusedProbe(WireError, RequestTag)
     }
 
@@ -34,7 +37,7 @@ package final class RedisBroker: Broker {
         giveAnswers(at: now)
     }
 
-    package func publish(_ publication: Publication, to channel: Name, tag: RequestTag, at now: Instant) {
+    package func publish(_ publication: Publication, to channel: Name, attempt: PublishAttempt?, tag: RequestTag, at now: Instant) {
         if let refusal = backend.link.refusal(bytes: publication.payload.count) {
             answers.append(.refusedPublish(refusal, tag))
             return
@@ -43,8 +46,20 @@ package final class RedisBroker: Broker {
         backend.link.send(
             .publish(
                 PublishCall(
-                    channel: channel, publication: publication, tag: tag, fingerprint: backend.encoder.fingerprint(publication),
+                    channel: channel, publication: publication, attempt: attempt, madeAt: now, tag: tag,
+                    fingerprint: backend.encoder.fingerprint(publication),
                     retryUntil: now + retryFor)))
+    }
+
+    package func readHistory(of channel: Name, _ query: HistoryQuery, tag: RequestTag, at now: Instant) {
+        let call = HistoryCall(channel: channel, query: query, purpose: .request(tag))
+        if let refusal = backend.readHistory(call) { answers.append(.refusedHistory(channel, refusal, tag)) }
+    }
+
+    package func readMarks(of channel: Name, user: Name, limit: Int, tag: RequestTag, at now: Instant) {
+        if let refusal = backend.link.refusal() { return answers.append(.refusedMarks(channel, refusal, tag)) }
+        guard limit > 0 else { return answers.append(.noMarks(channel, tag)) }
+        backend.link.send(.marks(MarksCall(channel: channel, user: user, limit: limit, tag: tag)))
     }
 
     package func broadcast(_ publication: Publication, to channel: Name, at now: Instant) {
@@ -96,6 +111,9 @@ package final class RedisBroker: Broker {
             switch answer {
             case .refusedPublish(let error, let tag): delegate?.published(.failure(error), tag: tag)
             case .refusedRead(let error, let tag): delegate?.readMoved(.failure(error), tag: tag)
+            case .refusedHistory(let channel, let error, let tag): delegate?.historyRead(channel, .failure(error), tag: tag)
+            case .refusedMarks(let channel, let error, let tag): delegate?.readMarks(channel, .failure(error), tag: tag)
+            case .noMarks(let channel, let tag): delegate?.readMarks(channel, .success([]), tag: tag)
             case .refusedProbe(let error, let tag): delegate?.probed(.failure(error), tag: tag)
             case .subscribed(let channel, let tag): answerSubscribed(channel, tag, at: now)
             }
@@ -117,9 +135,13 @@ package final class RedisBroker: Broker {
 
     // MARK: Called by the backend
 
-    /// The reply to the publish script: `{0, position}`, or `{1, what the dedup key holds}`.
+    /// The reply to the publish scripts: `{0, position}`, `{1, what the dedup key holds}`, or `{2, ''}` where it can't be told.
     func published(_ call: PublishCall, _ reply: borrowing Reply) {
         var known = Mark.none
+        if reply.integer(1) == 2 {
+            delegate?.published(.failure(.uncertain), tag: call.tag)
+            return
+        }
         guard reply.elements(0) == 2, let kind = reply.integer(1), let text = reply.string(2),
             let position = Position(reply: text, fingerprint: &known)
         else {
@@ -130,6 +152,9 @@ package final class RedisBroker: Broker {
             let error = WireError(.duplicateConflict, "This message id was used for another message; a new message needs a new id.")
             delegate?.published(.failure(error), tag: call.tag)
         } else {
+            if let index = backend.subscriber.set.find(backend.keys.liveChannel(call.channel)) {
+                backend.subscriber.set.acknowledged(index, at: position)
+            }
             delegate?.published(.success(PublishResult(position: position, isDuplicate: kind == 1)), tag: call.tag)
         }
     }
@@ -142,18 +167,25 @@ package final class RedisBroker: Broker {
         delegate?.readMoved(.success(offset), tag: call.tag)
     }
 
-    func heard(_ position: Position, previous: Mark, _ body: UnsafeRawBufferPointer, _ verdict: Chain.Verdict, _ channel: Name) {
-        switch verdict {
-        case .drop: return
-        case .deliver: break
-        case .resync(let from, let reason): delegate?.resync(channel, to: from, reason: reason)
-        }
+    /// What continues the channel.
+    func heard(_ position: Position, previous: Mark, _ body: UnsafeRawBufferPointer, _ channel: Name) {
         guard let publication = PublicationCodec.decode(body) else {
             // It has a place in the channel but can't be shown: a hole, and holes are announced.
             delegate?.resync(channel, to: position, reason: .gap)
             return
         }
         delegate?.received(PositionedPublication(position: position, previous: previous, publication: publication), channel: channel)
+    }
+
+    /// What a hole is filled with, and what waited behind it.
+    func tell(_ told: [ChannelFeed.Told], _ channel: Name) {
+        for one in told {
+            switch one {
+            case .publication(let publication): delegate?.received(publication, channel: channel)
+            case .resync(let position, let reason): delegate?.resync(channel, to: position, reason: reason)
+            case .stranger: backend.foreignMessages += 1
+            }
+        }
     }
 
     func heard(_ body: UnsafeRawBufferPointer, _ channel: Name) {

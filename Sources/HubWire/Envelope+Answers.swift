@@ -59,6 +59,32 @@ struct SubscribeListAck: Envelope {
     }
 }
 
+/// The ack of `history`; without an id and its type, the answer of the API.
+struct HistoryAck: Envelope {
+    /// nil: the API's answer.
+    let id: UnsafeRawBufferPointer?
+    let result: HistoryResult
+
+    func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
+        let outer: Int
+        if let id {
+            outer = writer.begin(type: "ack", id: id)
+            writer.field(.channel, result.channel)
+        } else {
+            outer = writer.begin()
+            writer.firstKey(.channel)
+            writer.value(result.channel)
+        }
+        writer.field(.offset, result.position.offset)
+        writer.field(.position, result.position)
+        if let recovered = result.recovered { writer.field(.recovered, recovered) }
+        if let reason = result.reason { writer.field(.reason, reason) }
+        writer.list(.publications, result.publications, channel: result.channel)
+        if result.hasMore { writer.field(.more, true) }
+        writer.end(outer)
+    }
+}
+
 struct PublishAck: BoundedEnvelope {
     let id: UnsafeRawBufferPointer
     let channel: Name
@@ -163,6 +189,14 @@ extension EnvelopeWriter {
             field(.position, position)
             if let recovered = subscription.recovered { field(.recovered, recovered) }
             if let reason = subscription.reason { field(.reason, reason) }
+            if let publications = subscription.publications, !publications.isEmpty {
+                list(.publications, publications, channel: subscription.channel)
+            }
+            if subscription.hasMore { field(.more, true) }
+            if let reads = subscription.reads, !reads.isEmpty {
+                key(.reads)
+                list(reads)
+            }
         case .failure(let error): rest(of: error)
         }
     }
@@ -172,6 +206,47 @@ extension EnvelopeWriter {
         field(.message, error.message)
         field(.retry, error.mayRetry)
         if let retryAfter = error.retryAfter { field(.retryAfter, retryAfter) }
+    }
+
+    /// Publications as they're delivered live, each with all its fields.
+    mutating func list(_ label: FieldLabel, _ publications: [PositionedPublication], channel: Name) {
+        key(label)
+        beginList(publications.count)
+        var isFirst = true
+        for positioned in publications {
+            beginElement(isFirst: isFirst)
+            let outer = fields(of: positioned.publication, channel: channel, position: positioned.position)
+            value(payload: positioned.publication)
+            end(outer)
+            isFirst = false
+        }
+        endList()
+    }
+
+    /// A payload in this writer's format: as it is, or rewritten.
+    private mutating func value(payload publication: Publication) {
+        guard publication.payloadFormat != Self.format else {
+            publication.payload.withUnsafeBytes { value(raw: $0) }
+            return
+        }
+        var rewritten = ByteBuffer(capacity: publication.payload.count * 2)
+        PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: Self.format, into: &rewritten)
+        value(raw: rewritten.bytes)
+    }
+
+    mutating func list(_ reads: [ReadMark]) {
+        beginList(reads.count)
+        var isFirst = true
+        for read in reads {
+            beginElement(isFirst: isFirst)
+            let outer = begin()
+            firstKey(.user)
+            value(read.user)
+            field(.offset, read.offset)
+            end(outer)
+            isFirst = false
+        }
+        endList()
     }
 
     mutating func list(_ changes: [PresenceChange]) {

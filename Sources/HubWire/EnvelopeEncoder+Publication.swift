@@ -44,7 +44,7 @@ extension EnvelopeEncoder {
 
 extension EnvelopeWriter {
     /// Everything up to the payload, which comes last.
-    @inline(__always) fileprivate mutating func fields(of publication: Publication, channel: Name, position: Position?) -> Int {
+    @inline(__always) mutating func fields(of publication: Publication, channel: Name, position: Position?) -> Int {
         let outer: Int
         switch publication.messageClass {
         case .chat: outer = begin(type: "chat")

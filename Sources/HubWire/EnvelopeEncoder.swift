@@ -42,6 +42,17 @@ package enum EnvelopeEncoder {
             PublishAck(id: id, channel: channel, messageId: messageId, position: position, isDuplicate: isDuplicate), format, into: &buffer)
     }
 
+    package static func ackHistory(
+        id: UnsafeRawBufferPointer, _ result: HistoryResult, format: WireFormat = .json, into buffer: inout ByteBuffer
+    ) {
+        write(HistoryAck(id: id, result: result), format, into: &buffer)
+    }
+
+    /// A page as the API answers it: JSON, without `type` and `id`.
+    package static func history(_ result: HistoryResult, into buffer: inout ByteBuffer) {
+        write(HistoryAck(id: nil, result: result), .json, into: &buffer)
+    }
+
     package static func ackRead(
         id: UnsafeRawBufferPointer, channel: Name, offset: UInt64, format: WireFormat = .json, into buffer: inout ByteBuffer
     ) {

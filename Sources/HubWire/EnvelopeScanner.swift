@@ -105,6 +105,15 @@ private struct RequestDraft {
         case .limit:
             takeNumber(.limit, value, in: message)
             request.limit = value.range
+        case .sinceTime:
+            takeNumber(.sinceTime, value, in: message)
+            request.sinceTime = value.range
+        case .beforeTime:
+            takeNumber(.beforeTime, value, in: message)
+            request.beforeTime = value.range
+        case .age:
+            takeNumber(.age, value, in: message)
+            request.age = value.range
         case .members: request.members = value.isTrue(in: message)
         case .reverse: request.reverse = value.isTrue(in: message)
         }

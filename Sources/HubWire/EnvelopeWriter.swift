@@ -5,6 +5,7 @@ import HubBase
 /// An object's fields are a key and then one value. MessagePack must announce how many there are: it counts them itself, up to 15, which
 /// is what its shortest header holds and more than any envelope has. Lists and dictionaries announce their count.
 protocol EnvelopeWriter {
+    static var format: WireFormat { get }
     /// Begins an object; the answer goes to `end`.
     mutating func begin() -> Int
     mutating func end(_ outer: Int)

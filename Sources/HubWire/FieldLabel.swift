@@ -26,11 +26,14 @@ struct FieldLabel {
     @inline(__always) static var message: FieldLabel { FieldLabel(#","message":"#) }
     @inline(__always) static var messageBytes: FieldLabel { FieldLabel(#","messageBytes":"#) }
     @inline(__always) static var messageId: FieldLabel { FieldLabel(#","messageId":"#) }
+    @inline(__always) static var more: FieldLabel { FieldLabel(#","more":"#) }
     @inline(__always) static var node: FieldLabel { FieldLabel(#","node":"#) }
     @inline(__always) static var offset: FieldLabel { FieldLabel(#","offset":"#) }
     @inline(__always) static var payload: FieldLabel { FieldLabel(#","payload":"#) }
     @inline(__always) static var ping: FieldLabel { FieldLabel(#","ping":"#) }
     @inline(__always) static var position: FieldLabel { FieldLabel(#","position":"#) }
+    @inline(__always) static var publications: FieldLabel { FieldLabel(#","publications":"#) }
+    @inline(__always) static var reads: FieldLabel { FieldLabel(#","reads":"#) }
     @inline(__always) static var reason: FieldLabel { FieldLabel(#","reason":"#) }
     @inline(__always) static var recovered: FieldLabel { FieldLabel(#","recovered":"#) }
     @inline(__always) static var retry: FieldLabel { FieldLabel(#","retry":"#) }

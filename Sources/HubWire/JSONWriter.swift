@@ -2,6 +2,8 @@ import HubBase
 
 /// Envelopes as JSON, without white space (RFC 8259).
 struct JSONWriter<Sink: ByteSink>: EnvelopeWriter {
+    static var format: WireFormat { .json }
+
     private(set) var sink: Sink
 
     init(_ sink: Sink) { self.sink = sink }

@@ -2,6 +2,8 @@ import HubBase
 
 /// Envelopes as MessagePack, every value in its shortest form.
 struct MessagePackWriter<Sink: ByteSink>: EnvelopeWriter {
+    static var format: WireFormat { .messagePack }
+
     private(set) var sink: Sink
     /// Where the header of the innermost object stands; its low four bits are the count so far.
     private var header = 0

@@ -22,10 +22,13 @@ package struct Request: Sendable {
     /// The raw array of `subscribe`'s `channels` / of `watch`'s `users`; iterate with `WireElements`.
     package var channels: ByteRange = .absent
     package var users: ByteRange = .absent
-    /// The raw values of `history`'s fields.
+    /// The raw values of `history`'s fields; `since` and `age` are those of a publication that's sent again, too.
     package var since: ByteRange = .absent
     package var before: ByteRange = .absent
+    package var sinceTime: ByteRange = .absent
+    package var beforeTime: ByteRange = .absent
     package var limit: ByteRange = .absent
+    package var age: ByteRange = .absent
     package var members = false
     package var reverse = false
     package var escapes = false
@@ -38,6 +41,19 @@ package struct Request: Sendable {
     /// The name that a string field means; nil when it's no valid name of at most `limit` bytes.
     package func name(_ field: ByteRange, in message: UnsafeRawBufferPointer, limit: Int = Name.lengthMax) -> Name? {
         JSONText.name(field.bytes(in: message), hasEscapes: escapes, limit: limit)
+    }
+
+    /// A raw value as what it is; nil when it's absent.
+    package func value(_ token: ByteRange, in message: UnsafeRawBufferPointer) -> WireValue? {
+        guard token.isPresent else { return nil }
+        switch format {
+        case .json:
+            var cursor = JSONCursor(message, range: token, depthMax: 1)
+            return (try? cursor.value(at: 0)).map { WireValue($0) }
+        case .messagePack:
+            var cursor = MessagePackCursor(message, range: token, depthMax: 1)
+            return (try? cursor.value(at: 0)).map { WireValue($0) }
+        }
     }
 
     /// Appends the text that a string field means. False when it's no text (a lone surrogate); then nothing was appended.

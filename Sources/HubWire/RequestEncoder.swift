@@ -17,21 +17,50 @@ package enum RequestEncoder {
         buffer.append(UInt8(ascii: "}"))
     }
 
+    /// Several channels, each with the position to recover from where there's one.
+    package static func subscribe(
+        id: UInt64, channels: [(channel: Name, position: Position?)], into buffer: inout ByteBuffer
+    ) {
+        begin("{\"type\":\"subscribe\"", id, &buffer)
+        buffer.append(",\"channels\":[")
+        var isFirst = true
+        for (channel, position) in channels {
+            buffer.appendField(isFirst ? "{\"channel\":" : ",{\"channel\":", channel)
+            if let position { buffer.appendField(",\"position\":", position) }
+            buffer.append(UInt8(ascii: "}"))
+            isFirst = false
+        }
+        buffer.append("]}")
+    }
+
+    /// What was published after `since`, oldest first.
+    package static func history(id: UInt64, channel: Name, since: Position, limit: UInt64?, into buffer: inout ByteBuffer) {
+        begin("{\"type\":\"history\"", id, &buffer)
+        buffer.appendField(",\"channel\":", channel)
+        buffer.appendField(",\"since\":", since)
+        if let limit { buffer.appendField(",\"limit\":", limit) }
+        buffer.append(UInt8(ascii: "}"))
+    }
+
     package static func unsubscribe(id: UInt64, channel: Name, into buffer: inout ByteBuffer) {
         begin("{\"type\":\"unsubscribe\"", id, &buffer)
         buffer.appendField(",\"channel\":", channel)
         buffer.append(UInt8(ascii: "}"))
     }
 
-    /// `chat`, `event`, `typing` and `read`; `payload` is JSON text.
+    /// `chat`, `event`, `typing` and `read`; `payload` is JSON text. `age` (milliseconds since it was first sent) makes it a retry, `since`
+    /// says where the sender knew the channel to be then.
     package static func publish(
-        _ type: MessageClass, id: UInt64?, channel: Name, messageId: Name?, payload: UnsafeRawBufferPointer, into buffer: inout ByteBuffer
+        _ type: MessageClass, id: UInt64?, channel: Name, messageId: Name?, payload: UnsafeRawBufferPointer, age: UInt64? = nil,
+        since: Position? = nil, into buffer: inout ByteBuffer
     ) {
         buffer.append("{\"type\":\"")
         buffer.append(type.name)
         begin("\"", id, &buffer)
         buffer.appendField(",\"channel\":", channel)
         if let messageId { buffer.appendField(",\"messageId\":", messageId) }
+        if let age { buffer.appendField(",\"age\":", age) }
+        if let since { buffer.appendField(",\"since\":", since) }
         buffer.append(",\"payload\":")
         buffer.append(payload)
         buffer.append(UInt8(ascii: "}"))

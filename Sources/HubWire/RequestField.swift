@@ -1,6 +1,7 @@
 /// The fields of a client's envelope that the hub reads, and what each must be. Any other field is ignored.
 enum RequestField: UInt8, CaseIterable {
     case type, id, channel, channels, messageId, device, token, position, cursor, payload, users, since, before, limit, members, reverse
+    case sinceTime, beforeTime, age
 
     init?(_ key: ShortText) {
         switch key {
@@ -20,6 +21,9 @@ enum RequestField: UInt8, CaseIterable {
         case ShortText("limit"): self = .limit
         case ShortText("members"): self = .members
         case ShortText("reverse"): self = .reverse
+        case ShortText("age"): self = .age
+        case ShortText("sinceTime"): self = .sinceTime
+        case ShortText("beforeTime"): self = .beforeTime
         default: return nil
         }
     }
@@ -30,7 +34,7 @@ enum RequestField: UInt8, CaseIterable {
         case .payload: true
         case .type, .channel, .messageId, .device, .token, .position, .cursor: kind == .string
         case .id, .since, .before: kind == .string || kind == .number
-        case .limit: kind == .number
+        case .limit, .sinceTime, .beforeTime, .age: kind == .number
         case .channels, .users: kind == .array
         case .members, .reverse: kind == .bool
         }
@@ -44,6 +48,8 @@ enum RequestField: UInt8, CaseIterable {
             case .type, .channel, .messageId, .device, .token, .position, .cursor: "a string"
             case .id: "an integer from 0 to 2^53 - 1 or a string of at most \(EnvelopeScanner.idLengthMax) bytes"
             case .since, .before: "a position (a string) or an offset (an integer from 0 to 2^53 - 1)"
+            case .sinceTime, .beforeTime: "milliseconds since 1970 (an integer from 0 to 2^53 - 1)"
+            case .age: "milliseconds (an integer from 0 to 2^53 - 1)"
             case .limit: "an integer from 0 to 2^53 - 1"
             case .channels, .users: "an array"
             case .members, .reverse: "true or false"

@@ -6,10 +6,23 @@ extension ServerEnvelope {
     /// A known field of the wrong kind, a missing type or bad JSON is `malformed`, with the field's name. Nesting as in `EnvelopeScanner`.
     package static func scan(_ message: UnsafeRawBufferPointer, depthMax: Int) throws(WireError) -> ServerEnvelope? {
         guard message.count < Int(UInt32.max) else { throw WireError(.tooLarge, "the message has \(message.count) bytes") }
-        var fields = JSONFields(message, range: ByteRange(offset: 0, count: message.count), depthMax: depthMax)
+        return try scan(message, ByteRange(offset: 0, count: message.count), isEntry: false, depthMax: depthMax)
+    }
+
+    /// One entry of an ack's `channels`, which has no type: it reads as an ack. Ranges are the whole message's.
+    package static func scan(
+        entry message: UnsafeRawBufferPointer, _ range: ByteRange, depthMax: Int
+    ) throws(WireError) -> ServerEnvelope? {
+        try scan(message, range, isEntry: true, depthMax: depthMax)
+    }
+
+    @inline(__always) private static func scan(
+        _ message: UnsafeRawBufferPointer, _ range: ByteRange, isEntry: Bool, depthMax: Int
+    ) throws(WireError) -> ServerEnvelope? {
+        var fields = JSONFields(message, range: range, depthMax: depthMax)
         var envelope = ServerEnvelope(kind: .pong)
-        var seen: UInt32 = 0
-        var kind: Kind?
+        var seen: UInt32 = isEntry ? 1 : 0
+        var kind: Kind? = isEntry ? .ack : nil
         var bad: Field?
         do {
             while let (key, value) = try fields.step() {
@@ -39,6 +52,7 @@ extension ServerEnvelope {
     private enum Field: UInt8 {
         case type, id, channel, user, device, messageId, payload, position, offset, time, code, message, event, reason, connection, node
         case version, retryAfter, returnAfter, ping, changes, users, channels, duplicate, recovered, retry, stale
+        case publications, reads, more
 
         init?(_ key: ShortText) {
             switch key {
@@ -69,6 +83,9 @@ extension ServerEnvelope {
             case ShortText("recovered"): self = .recovered
             case ShortText("retry"): self = .retry
             case ShortText("stale"): self = .stale
+            case ShortText("publications"): self = .publications
+            case ShortText("reads"): self = .reads
+            case ShortText("more"): self = .more
             default: return nil
             }
         }
@@ -106,6 +123,13 @@ extension ServerEnvelope {
         case .channels:
             channels = value.range
             return value.kind == .array || value.kind == .object
+        case .publications:
+            publications = value.range
+            return value.kind == .array
+        case .reads:
+            reads = value.range
+            return value.kind == .array
+        case .more: return Self.flag(value, &more, in: text)
         case .duplicate: return Self.flag(value, &duplicate, in: text)
         case .retry: return Self.flag(value, &retry, in: text)
         case .stale: return Self.flag(value, &stale, in: text)

@@ -29,6 +29,10 @@ package struct ServerEnvelope: Sendable {
     package var changes: ByteRange = .absent
     package var users: ByteRange = .absent
     package var channels: ByteRange = .absent
+    /// The raw arrays of a page: each publication as it's delivered live, and who has read how far.
+    package var publications: ByteRange = .absent
+    package var reads: ByteRange = .absent
+    package var more = false
     package var duplicate = false
     package var recovered: Bool?
     package var retry = false

@@ -7,6 +7,12 @@ package struct SubscribeResult: Sendable {
     /// Absent when the client gave no position.
     package var recovered: Bool?
     package var reason: String?
+    /// What was missed, up to `result`'s position; left out when it's empty.
+    package var publications: [PositionedPublication]?
+    /// There's more than the page holds: the client isn't subscribed until it has asked for the rest.
+    package var hasMore = false
+    /// The subscriber's own first; nil when they can't be had.
+    package var reads: [ReadMark]?
 
     package init(channel: Name, result: Result<Position, WireError>, recovered: Bool? = nil, reason: String? = nil) {
         self.channel = channel

@@ -62,6 +62,8 @@ extension Swarm {
             bots[client].receiver.ended()
         case .resync: count("resync")
         case .violation: count("violation")
+        // What a bot missed while it was away is recovery's business, not this tally's.
+        case .missed, .subscribed: break
         case .system, .presence, .members, .ignored: break
         }
     }

@@ -14,9 +14,9 @@ enum HubctlCommandLine {
 
     static let parser = CommandLineParser(
         program: "hubctl",
-        summary: "Asks a hub who is online, publishes, follows channels.",
+        summary: "Asks a hub who is online, publishes, follows channels, reads what was said.",
         flags: connection + [CommandLineParser.Flag("version", help: "Print the version.")],
-        commands: [presence, publish, subscribe, nodes, token],
+        commands: [presence, publish, subscribe, history, nodes, token],
         notes: [
             "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.", exitCodes,
         ])
@@ -52,10 +52,29 @@ enum HubctlCommandLine {
 
     private static let subscribe = CommandLineParser.Command(
         "subscribe", summary: "Follows channels and prints each message, until Ctrl-C.",
-        flags: [json], operands: [CommandLineParser.Operand("CHANNEL", .oneOrMore, help: "What to follow.")],
+        flags: [
+            json,
+            CommandLineParser.Flag(
+                "from", value: "POSITION", help: "Begin behind this position, of one channel: what it missed comes first."),
+        ], operands: [CommandLineParser.Operand("CHANNEL", .oneOrMore, help: "What to follow.")],
         examples: [
             CommandLineParser.Example("hubctl subscribe room:42 room:43", "two rooms"),
             CommandLineParser.Example("hubctl subscribe --json room:42 | head -1", "the next message as JSON"),
+        ])
+
+    private static let history = CommandLineParser.Command(
+        "history", summary: "Prints what was said in a channel, oldest first.",
+        flags: [
+            json,
+            CommandLineParser.Flag("since", value: "PLACE", help: "Only what came after this position or offset."),
+            CommandLineParser.Flag("before", value: "PLACE", help: "Only what came before this position or offset."),
+            CommandLineParser.Flag("limit", value: "N", help: "At most so many (default: all that is kept)."),
+            CommandLineParser.Flag("reverse", help: "The newest first."),
+        ],
+        operands: [CommandLineParser.Operand("CHANNEL", help: "Whose history.")],
+        examples: [
+            CommandLineParser.Example("hubctl history room:42 --limit 20 --reverse", "the latest twenty"),
+            CommandLineParser.Example("hubctl history room:42 --since x7c2mq4a.17.q3hd5k2b --json", "everything since then, as JSON"),
         ])
 
     private static let nodes = CommandLineParser.Command(

@@ -9,7 +9,8 @@ import HubWire
 /// never. A connection that is lost later is made again, from the last positions on.
 final class Follower: FleetHandler {
     enum Wish {
-        case channels([Name])
+        /// `from`: where the first one begins.
+        case channels([Name], from: Position? = nil)
         case presence([Name])
     }
 
@@ -62,7 +63,8 @@ final class Follower: FleetHandler {
         let client = fleet.add(options, route: 0)
         fleet.change(client) { machine in
             switch wish {
-            case .channels(let channels): for channel in channels { machine.subscribe(channel) }
+            case .channels(let channels, let from):
+                for (place, channel) in channels.enumerated() { machine.subscribe(channel, from: place == 0 ? from : nil) }
             case .presence(let users): machine.watch(users)
             }
         }
@@ -94,21 +96,22 @@ final class Follower: FleetHandler {
         case .welcome:
             if wasWelcomed { output.note("connected again") }
             wasWelcomed = true
-        case .publication:
+        case .publication, .missed:
             if case .channels = wish { printPublication([UInt8](message)) }
         case .presence(let envelope): printChanges(envelope.changes, message)
         case .acknowledged(let request, let envelope):
             if request.kind == .watch { printChanges(envelope.users, message) }
-            if request.kind == .subscribe { sayThatItFollows() }
-            if request.kind == .subscribe, envelope.recovered == false {
-                output.note(
-                    "what was said in \(Terminal.safe(String(decoding: envelope.channel.bytes(in: message), as: UTF8.self))) meanwhile is missing here"
-                )
+            if request.kind == .subscribe { sayThatItFollows(1) }
+            if envelope.recovered == false {
+                sayThatSomethingIsMissing(String(decoding: envelope.channel.bytes(in: message), as: UTF8.self))
             }
-        case .refused(_, _, let error):
-            let text = RefusalText.text(code: error.code.rawValue, message: error.message, retryAfter: nil)
-            // What may succeed later the machine asks again.
-            if error.code.mayRetry { output.note(text + " (trying again)") } else { finish(.refused(text)) }
+        case .subscribed(_, let outcomes):
+            for outcome in outcomes {
+                if outcome.recovered == false { sayThatSomethingIsMissing(outcome.channel.description) }
+                if let error = outcome.error { refused(error) }
+            }
+            sayThatItFollows(outcomes.count { $0.error == nil })
+        case .refused(_, _, let error): refused(error)
         case .refusedUnasked(let envelope):
             let error = envelope.wireError(in: message)
             output.note(RefusalText.text(code: error.code.rawValue, message: error.message, retryAfter: error.retryAfter))
@@ -122,10 +125,21 @@ final class Follower: FleetHandler {
         if output.isGone { finish(nil) }
     }
 
-    private func sayThatItFollows() {
-        guard case .channels(let channels) = wish else { return }
-        acknowledged += 1
-        guard acknowledged == channels.count else { return }
+    private func refused(_ error: WireError) {
+        let text = RefusalText.text(code: error.code.rawValue, message: error.message, retryAfter: nil)
+        // What may succeed later the machine asks again.
+        if error.code.mayRetry { output.note(text + " (trying again)") } else { finish(.refused(text)) }
+    }
+
+    private func sayThatSomethingIsMissing(_ channel: String) {
+        output.note("what was said in \(Terminal.safe(channel)) meanwhile is missing here")
+    }
+
+    private func sayThatItFollows(_ count: Int) {
+        guard case .channels(let channels, _) = wish else { return }
+        let before = acknowledged
+        acknowledged += count
+        guard before < channels.count, acknowledged >= channels.count else { return }
         output.hint("following \(channels.map { Terminal.safe($0.description) }.joined(separator: ", ")), Ctrl-C ends")
     }
 

@@ -68,6 +68,16 @@ struct Output {
         return "\(two(local.tm_hour)):\(two(local.tm_min)):\(two(local.tm_sec))"
     }
 
+    /// Milliseconds since 1970 as "2026-11-30 14:03:59" here.
+    static func moment(_ milliseconds: UInt64) -> String {
+        var seconds = time_t(milliseconds / 1000)
+        var local = tm()
+        localtime_r(&seconds, &local)
+        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let date = "\(local.tm_year + 1900)-\(two(local.tm_mon + 1))-\(two(local.tm_mday))"
+        return "\(date) \(two(local.tm_hour)):\(two(local.tm_min)):\(two(local.tm_sec))"
+    }
+
     /// Milliseconds since 1970.
     static func wallMilliseconds() -> UInt64 {
         var now = timespec()

@@ -33,4 +33,12 @@ enum Names {
         }
         return name
     }
+
+    static func position(_ text: String, _ what: String) throws(Failure) -> Position {
+        guard let position = Array(text.utf8).withUnsafeBytes({ Position(text: $0) }) else {
+            throw .usage(
+                "\(what) is a position as the hub gives them out, such as x7c2mq4a.17.q3hd5k2b, not \(CommandLineError.quoted(text))")
+        }
+        return position
+    }
 }

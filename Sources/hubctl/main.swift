@@ -23,6 +23,7 @@ func run(_ output: inout Output) throws(Failure) {
     case "presence": try PresenceCommand.run(arguments, &output)
     case "publish": try PublishCommand.run(arguments, &output)
     case "subscribe": try SubscribeCommand.run(arguments, &output)
+    case "history": try HistoryCommand.run(arguments, &output)
     case "nodes": try NodesCommand.run(arguments, &output)
     case "token": try TokenCommand.run(arguments, &output)
     case let other: preconditionFailure("the parser let \(other ?? "no command") through")

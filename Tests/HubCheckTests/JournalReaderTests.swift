@@ -21,6 +21,10 @@ struct JournalReaderTests {
         #"{"t":\#(time),"client":"b","in":{"type":"chat","channel":"r","user":"alice","messageId":"m\#(offset)","position":"aaaaaaaa.\#(offset).bbbbbbb\#(offset)","payload":1}}"#
     }
 
+    func page(_ offset: Int) -> String {
+        #"{"type":"chat","user":"alice","messageId":"m\#(offset)","position":"aaaaaaaa.\#(offset).bbbbbbb\#(offset)"}"#
+    }
+
     @Test("what was sent, acknowledged and delivered is clean; without the delivery it's lost")
     func clean() throws {
         let report = try judge(opening + [delivery(7, 1)])
@@ -41,9 +45,6 @@ struct JournalReaderTests {
 
     @Test("a recovery in pages is followed through history")
     func pages() throws {
-        let page = { (offset: Int) in
-            #"{"type":"chat","user":"alice","messageId":"m\#(offset)","position":"aaaaaaaa.\#(offset).bbbbbbb\#(offset)"}"#
-        }
         let lines =
             opening + [
                 delivery(7, 1), #"{"t":8,"client":"b","end":true}"#,
@@ -55,6 +56,24 @@ struct JournalReaderTests {
             #"{"t":12,"client":"b","in":{"type":"ack","id":2,"channel":"r","position":"aaaaaaaa.3.bbbbbbb3","publications":[\#(page(3))]}}"#
         #expect(try judge(lines + [rest, delivery(13, 4)]).isClean)
         #expect(try judge(lines).count(.lost) == 1)
+    }
+
+    @Test("a recovery that breaks off midway is an announced gap, and its last page must end where it says")
+    func broken() throws {
+        let lines =
+            opening + [
+                delivery(7, 1), #"{"t":8,"client":"b","end":true}"#,
+                #"{"t":9,"client":"b","out":{"type":"subscribe","id":1,"channel":"r","position":"aaaaaaaa.1.bbbbbbb1"}}"#,
+                #"{"t":10,"client":"b","in":{"type":"ack","id":1,"channel":"r","offset":2,"position":"aaaaaaaa.2.bbbbbbb2","recovered":true,"more":true,"publications":[\#(page(2))]}}"#,
+                #"{"t":11,"client":"b","out":{"type":"history","id":2,"channel":"r","since":"aaaaaaaa.2.bbbbbbb2"}}"#,
+            ]
+        func ends(_ fields: String) -> String {
+            #"{"t":12,"client":"b","in":{"type":"ack","id":2,"channel":"r","position":"aaaaaaaa.3.bbbbbbb3",\#(fields)}}"#
+        }
+        let told = try judge(lines + [ends(#""recovered":false,"reason":"trimmed""#), delivery(13, 4)])
+        #expect(told.isClean)
+        #expect(told.unrecovered == 1)
+        #expect(try judge(lines + [ends(#""recovered":true"#), delivery(13, 4)]).counts == [.falseRecovery: 1])
     }
 
     @Test("a line that isn't a journal's is named")

@@ -5,11 +5,15 @@ import Testing
 
 /// What every broker promises. Each check has its own channels, so that all can run on one backend, one after the other.
 package enum BrokerContract {
-    /// What the fixture's brokers are to be made with. `brief` remembers a message id for 300 ms only.
+    /// What the fixture's brokers are to be made with. `brief` remembers a message id for 300 ms only, `short` keeps 3 publications (or some
+    /// more), `none` keeps none.
     package static var namespaces: [String: HistoryOptions] {
         var brief = HistoryOptions()
         brief.dedup = .milliseconds(300)
-        return ["": HistoryOptions(), "brief": brief]
+        var (short, none) = (HistoryOptions(), HistoryOptions())
+        short.size = 3
+        none.size = 0
+        return ["": HistoryOptions(), "brief": brief, "short": short, "none": none]
     }
 
     package static let checks: [BrokerCheck] = [
@@ -30,6 +34,23 @@ package enum BrokerContract {
         BrokerCheck("after unsubscribe and subscribe again publications come again, from the position told", subscribeAgain),
         BrokerCheck("payload and names arrive byte for byte", bytes),
         BrokerCheck("a probe is answered", probe),
+        BrokerCheck("history is read forwards in pages, each from where the last one ended", pagesForwards),
+        BrokerCheck("history is read backwards from the tip in pages, the newest first", pagesBackwards),
+        BrokerCheck("a page lies between its bounds, by offset, by position or by time", pageBounds),
+        BrokerCheck("a page ends at its byte limit, and holds one publication at least", pageBytes),
+        BrokerCheck("a position at the tip, or one that history continues from, is whole, also in a channel that had none", continuous),
+        BrokerCheck("a position that can't be continued is named: epochChanged, ahead, rolledBack or trimmed", broken),
+        BrokerCheck("a namespace without history has a tip and no pages", noHistory),
+        BrokerCheck("many pages asked for at once are each answered, in order", manyPages),
+        BrokerCheck("what history holds is what was delivered, byte for byte", historyBytes),
+        BrokerCheck("a hole is filled from history before anything newer comes", holeFilled),
+        BrokerCheck("many holes at once are each filled in order", manyHoles),
+        BrokerCheck("a lost last message is found without a successor", tailFilled),
+        BrokerCheck("a hole that history can't fill is announced before what follows it", holeAnnounced),
+        BrokerCheck("a retry within the window is decided by its id alone", retryInWindow),
+        BrokerCheck("an older retry is decided by history: a duplicate when it's there, published when it isn't", olderRetry),
+        BrokerCheck("an older retry that history can't settle is uncertain, and isn't published", uncertainRetry),
+        BrokerCheck("read marks are told with the asker's own first, as many as asked for", readMarks),
     ]
 
     @Sendable static func firstHealth(_ fixture: any BrokerFixture) {

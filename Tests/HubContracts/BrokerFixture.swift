@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubWire
 
 /// What the broker's contract needs from an implementation under test. Everything happens on the thread that runs the suite.
 package protocol BrokerFixture: AnyObject {
@@ -13,6 +14,10 @@ package protocol BrokerFixture: AnyObject {
     func run(until condition: () -> Bool) -> Bool
     /// Lets `span` pass on every node and on the backend. Suites only ask for short ones (below 2 s): Redis needs them for real.
     func pass(_ span: Span)
+    /// Publishes to a channel so that nobody hears it: it's in the history, and its message is lost on the way.
+    func publishUnheard(_ publication: Publication, to channel: Name)
+    /// Within this time a lost message without a successor is found.
+    var tailCheck: Span { get }
 }
 
 /// The same for the presence store.

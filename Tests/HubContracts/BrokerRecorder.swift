@@ -8,6 +8,8 @@ final class BrokerRecorder: BrokerDelegate {
         case published(Result<PublishResult, WireError>, RequestTag)
         case readMoved(Result<UInt64, WireError>, RequestTag)
         case subscribed(Name, Result<Position, WireError>, RequestTag)
+        case historyRead(Name, Result<HistoryPage, WireError>, RequestTag)
+        case readMarks(Name, Result<[ReadMark], WireError>, RequestTag)
         case probed(isFine: Bool, RequestTag)
         case durable(PositionedPublication, Name)
         case ephemeral(Publication, Name)
@@ -28,6 +30,10 @@ final class BrokerRecorder: BrokerDelegate {
     func published(_ result: Result<PublishResult, WireError>, tag: RequestTag) { note(.published(result, tag)) }
     func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) { note(.readMoved(result, tag)) }
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) { note(.subscribed(channel, result, tag)) }
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {
+        note(.historyRead(channel, result, tag))
+    }
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) { note(.readMarks(channel, result, tag)) }
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
         if case .success = result { note(.probed(isFine: true, tag)) } else { note(.probed(isFine: false, tag)) }
     }
@@ -48,6 +54,14 @@ final class BrokerRecorder: BrokerDelegate {
     }
     func subscription(_ tag: RequestTag) -> Position? {
         for case .subscribed(_, .success(let position), tag) in events { return position }
+        return nil
+    }
+    func page(_ tag: RequestTag) -> HistoryPage? {
+        for case .historyRead(_, .success(let page), tag) in events { return page }
+        return nil
+    }
+    func marks(_ tag: RequestTag) -> [ReadMark]? {
+        for case .readMarks(_, .success(let marks), tag) in events { return marks }
         return nil
     }
     func durable(in channel: Name) -> [PositionedPublication] {
@@ -95,8 +109,11 @@ final class BrokerNode {
         return tag
     }
 
-    func publish(_ publication: Publication, to channel: Name) -> RequestTag {
-        call { broker.publish(publication, to: channel, tag: $0, at: fixture.now) }
+    func publish(_ publication: Publication, to channel: Name, attempt: PublishAttempt? = nil) -> RequestTag {
+        call { broker.publish(publication, to: channel, attempt: attempt, tag: $0, at: fixture.now) }
+    }
+    func readHistory(_ channel: Name, _ query: HistoryQuery) -> RequestTag {
+        call { broker.readHistory(of: channel, query, tag: $0, at: fixture.now) }
     }
     func subscribe(_ channel: Name) -> RequestTag {
         call { broker.subscribe(channel, tag: $0, at: fixture.now) }
@@ -112,10 +129,38 @@ final class BrokerNode {
     }
 
     /// Publishes and waits for the answer; nil when none came.
-    func published(_ publication: Publication, to channel: Name) -> Result<PublishResult, WireError>? {
-        let tag = publish(publication, to: channel)
+    func published(
+        _ publication: Publication, to channel: Name, attempt: PublishAttempt? = nil
+    ) -> Result<PublishResult, WireError>? {
+        let tag = publish(publication, to: channel, attempt: attempt)
         _ = fixture.run { recorder.answer(tag) != nil }
         return recorder.answer(tag)
+    }
+
+    /// Publishes `m1`, `m2`, … at times 1,000, 2,000, … and waits for the answers; their positions.
+    @discardableResult
+    func filled(_ channel: Name, _ numbers: ClosedRange<Int>, bytes: Int = 10) -> [Position] {
+        let tags = numbers.map { number in
+            var publication = Publication.chat(String(repeating: "x", count: bytes), id: "m\(number)")
+            publication.time = UInt64(number) * 1_000
+            return publish(publication, to: channel)
+        }
+        _ = fixture.run { tags.allSatisfy { recorder.answer($0) != nil } }
+        return tags.compactMap { if case .success(let result)? = recorder.answer($0) { result.position } else { nil } }
+    }
+
+    /// Reads a page and waits for it; nil when it's refused or doesn't come.
+    func page(_ channel: Name, _ query: HistoryQuery) -> HistoryPage? {
+        let tag = readHistory(channel, query)
+        _ = fixture.run { recorder.page(tag) != nil }
+        return recorder.page(tag)
+    }
+
+    /// Reads marks and waits for them.
+    func marks(_ channel: Name, of user: Name, limit: Int) -> [ReadMark]? {
+        let tag = call { broker.readMarks(of: channel, user: user, limit: limit, tag: $0, at: fixture.now) }
+        _ = fixture.run { recorder.marks(tag) != nil }
+        return recorder.marks(tag)
     }
 
     /// Subscribes and waits for the answer.

@@ -25,3 +25,6 @@ package struct PresenceStoreCheck: Sendable, CustomTestStringConvertible {
 
     package var testDescription: String { name }
 }
+
+/// Records why a check can't go on.
+func giveUp(_ why: Comment, at location: SourceLocation = #_sourceLocation) { Issue.record(why, sourceLocation: location) }

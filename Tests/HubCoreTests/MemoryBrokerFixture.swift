@@ -1,6 +1,7 @@
 import HubBase
 import HubContracts
 import HubCore
+import HubWire
 
 /// The embedded broker under virtual time.
 final class MemoryBrokerFixture: BrokerFixture {
@@ -16,7 +17,7 @@ final class MemoryBrokerFixture: BrokerFixture {
     }
 
     func run(until condition: () -> Bool) -> Bool {
-        for _ in 0..<500 {
+        for _ in 0..<1_200 {
             if condition() { return true }
             step(.milliseconds(10))
         }
@@ -27,6 +28,14 @@ final class MemoryBrokerFixture: BrokerFixture {
         let end = now + span
         while now < end { step(min(.milliseconds(10), end.since(now))) }
     }
+
+    func publishUnheard(_ publication: Publication, to channel: Name) {
+        guard let broker = brokers.last else { return }
+        broker.dropFeed(1)
+        broker.publish(publication, to: channel, attempt: nil, tag: .none, at: now)
+    }
+
+    var tailCheck: Span { .seconds(11) }
 
     private func step(_ span: Span) {
         now = now + span

@@ -42,7 +42,7 @@ struct ConfigurationDocumentsTests {
         #expect(named == Set(SettingReference.all.map(\.path)).subtracting(spokenOf))
         for path in spokenOf { #expect(text.contains(path.split(separator: ".").last ?? "")) }
         // What has no default shows an example.
-        let examples: Set = ["node", "pin", "redis.url", "redis.database", "auth.keys", "api.keys"]
+        let examples: Set = ["node", "pin", "redis.url", "redis.database", "embedded.snapshot", "auth.keys", "api.keys"]
         let differing = ConfigurationDiff(from: Configuration(), to: loaded.configuration)
         let changed = (differing.live + differing.needsRestart).map(\.path).filter {
             !examples.contains($0) && !$0.hasPrefix("namespaces.chat.")

@@ -180,6 +180,8 @@ final class HealthOnly: BrokerDelegate {
     func published(_ result: Result<PublishResult, WireError>, tag: RequestTag) {}
     func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) {}
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) {}
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {}
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) {}
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {}
     func received(_ publication: PositionedPublication, channel: Name) {}
     func received(_ publication: Publication, channel: Name) {}

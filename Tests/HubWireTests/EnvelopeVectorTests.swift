@@ -37,6 +37,21 @@ import Testing
         messageClass: .event, user: .empty, device: .empty, messageId: "b71d0f52", time: time,
         payload: bytes(#"["topic",{"to":"lunch","at":1.5,"on":null}]"#))
 
+    /// One publication in each format, so that a page in either has one to rewrite.
+    private static var page: [PositionedPublication] {
+        let packed = rewritten(lunch.payload, from: .json, to: .messagePack) ?? []
+        let chat = Publication(
+            messageClass: .chat, user: "alice", device: "phone", messageId: "0e4f3c9a", time: time, payload: bytes(#"{"text":"hi"}"#))
+        var event = lunch
+        event.payload = packed
+        event.payloadFormat = .messagePack
+        return [
+            PositionedPublication(
+                position: Position(epoch: position.epoch, offset: 17, tag: Mark("q3hd5k2b")!), previous: .none, publication: chat),
+            PositionedPublication(position: position, previous: Mark("q3hd5k2b")!, publication: event),
+        ]
+    }
+
     /// By the vector's name.
     private static var written: [String: Write] {
         [
@@ -54,7 +69,7 @@ import Testing
             "ack without a channel": answer(14) { EnvelopeEncoder.ack(id: $0, channel: nil, format: $1, into: &$2) },
             "ack of connect": answer(1) { EnvelopeEncoder.ackConnect(id: $0, user: "alice", format: $1, into: &$2) },
             "ack of subscribe": answer(2) {
-                let result = SubscribeResult(channel: "room:42", result: .success(position), recovered: false, reason: "historyNotServed")
+                let result = SubscribeResult(channel: "room:42", result: .success(position), recovered: false, reason: "epochChanged")
                 EnvelopeEncoder.ackSubscribe(id: $0, results: [result], isList: false, format: $1, into: &$2)
             },
             "ack of subscribe to several": answer(3) {
@@ -63,6 +78,22 @@ import Testing
                     SubscribeResult(channel: "user:bob", result: .failure(foreign)),
                 ]
                 EnvelopeEncoder.ackSubscribe(id: $0, results: results, isList: true, format: $1, into: &$2)
+            },
+            "ack of subscribe with a page": answer(2) {
+                var result = SubscribeResult(channel: "room:42", result: .success(position), recovered: true)
+                result.publications = page
+                result.hasMore = true
+                result.reads = [ReadMark(user: "alice", offset: 12), ReadMark(user: "böb", offset: 18)]
+                EnvelopeEncoder.ackSubscribe(id: $0, results: [result], isList: false, format: $1, into: &$2)
+            },
+            "ack of history": answer(16) {
+                let result = HistoryResult(channel: "room:42", position: position, publications: page.reversed(), hasMore: true)
+                EnvelopeEncoder.ackHistory(id: $0, result, format: $1, into: &$2)
+            },
+            "ack of history that is broken": answer(16) {
+                let result = HistoryResult(
+                    channel: "room:42", position: position, publications: [], hasMore: false, recovered: false, reason: "trimmed")
+                EnvelopeEncoder.ackHistory(id: $0, result, format: $1, into: &$2)
             },
             "ack of chat": answer(5) {
                 EnvelopeEncoder.ackPublish(
@@ -207,6 +238,7 @@ import Testing
             for (name, range) in [
                 ("id", request.id), ("payload", request.payload), ("channels", request.channels), ("users", request.users),
                 ("since", request.since), ("before", request.before), ("limit", request.limit),
+                ("sinceTime", request.sinceTime), ("beforeTime", request.beforeTime), ("age", request.age),
             ] where range.isPresent {
                 values[name] = text(rewritten(bytes(range), from: format, to: .json))
             }

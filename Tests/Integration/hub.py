@@ -132,10 +132,13 @@ class Hub(Process):
 
 
 class RedisServer(Process):
-    def __init__(self, folder, port=None):
+    """`options` are further arguments, `--appendonly yes`, and win; `prefix` is a program that becomes the server, such as env."""
+
+    def __init__(self, folder, port=None, options=(), prefix=()):
         self.port = port or free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
-        super().__init__("redis", ["redis-server", "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder], folder)
+        plain = ["--port", self.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
+        super().__init__("redis", [*prefix, "redis-server", *plain, *options], folder)
         eventually(self._answers, 10, "redis answers")
 
     def _answers(self):

@@ -55,7 +55,8 @@ def send(link, *words):
     link.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
 
 
-def receive(answers):
+def receive(answers, is_text=True):
+    """One reply; without `is_text`, what is in it stays bytes."""
     line = answers.readline().decode().rstrip("\r\n")
     if not line:
         raise ConnectionError("closed")
@@ -69,8 +70,9 @@ def receive(answers):
     if int(rest) < 0:
         return None
     if kind == "$":
-        return answers.read(int(rest) + 2)[:-2].decode(errors="replace")
-    return [receive(answers) for _ in range(int(rest))]
+        data = answers.read(int(rest) + 2)[:-2]
+        return data.decode(errors="replace") if is_text else data
+    return [receive(answers, is_text) for _ in range(int(rest))]
 
 
 class Sentinel(Process):

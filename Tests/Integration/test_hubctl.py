@@ -105,6 +105,47 @@ def test_the_exit_codes(hub):
     assert "hubctl" in run("hubctl", "--version").stdout
 
 
+def test_history_in_pages_from_a_place_and_backwards(hub):
+    positions = []
+    with Client(hub, "alice") as alice:
+        for number in range(1, 1206):
+            alice.send({"type": "chat", "channel": "kept:1", "payload": {"text": f"line {number}"}})
+        alice.sync()
+        # The namespace keeps 100, or a few more.
+        kept = [json.loads(line) for line in hubctl(hub, "history", "kept:1", "--json").stdout.splitlines()]
+        assert kept[-1]["offset"] == 1205 and 100 <= len(kept) <= 400
+        positions = [message["position"] for message in kept]
+    told = hubctl(hub, "history", "kept:1", "--since", positions[-4])
+    assert (told.returncode, told.stderr) == (0, "") and [line.rpartition(": ")[2] for line in told.stdout.splitlines()] == [
+        f"line {number}" for number in (1203, 1204, 1205)]
+    told = hubctl(hub, "history", "kept:1", "--limit", "2", "--reverse")
+    assert [line.rpartition(": ")[2] for line in told.stdout.splitlines()] == ["line 1205", "line 1204"]
+    assert "line 1203" in hubctl(hub, "history", "kept:1", "--before", "1204", "--limit", "1", "--reverse").stdout
+    told = hubctl(hub, "history", "kept:1", "--since", positions[-4].replace(positions[-4][:8], "qqqqqqqq", 1), "--limit", "1")
+    assert told.returncode == 0 and "epochChanged" in told.stderr
+    for flags in (("--since", "x"), ("--limit", "0"), ("--limit", "x"), ("--before", "-1")):
+        assert hubctl(hub, "history", "kept:1", *flags).returncode == 2, flags
+    assert hubctl(hub, "history", "kept:1", "--since", "9999").returncode == 1
+
+
+def test_subscribe_from_a_position_prints_what_was_missed_first(hub):
+    with Client(hub, "alice") as alice:
+        first = alice.chat("room:from", "one")["position"]
+        alice.chat("room:from", "two")
+    follower = subprocess.Popen(
+        [str(BINARIES / "hubctl"), "--url", hub.url, "subscribe", "--json", "--from", first, "room:from"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert json.loads(follower.stdout.readline())["payload"] == {"text": "two"}
+        with Client(hub, "alice") as alice:
+            alice.chat("room:from", "three")
+        assert json.loads(follower.stdout.readline())["payload"] == {"text": "three"}
+    finally:
+        follower.kill()
+        follower.communicate()
+    assert hubctl(hub, "subscribe", "--from", first, "a", "b").returncode == 2
+    assert hubctl(hub, "subscribe", "--from", "x", "a").returncode == 2
+
+
 @pytest.mark.parametrize("command", [("nodes", "--json"), ("presence", "nobody"), ("publish", "room:gone", "x"), ("subscribe", "room:gone")])
 def test_a_reader_that_goes_away_is_no_crash(hub, command):
     process = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

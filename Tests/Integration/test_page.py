@@ -3,7 +3,7 @@
 import pytest
 
 from browser import Browser
-from hub import TOP, Hub, eventually, request, status
+from hub import TOP, Hub, RedisServer, eventually, request, status
 
 ONLINE = "document.querySelector('#state').className === 'online'"
 
@@ -79,6 +79,27 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     bob.value("document.querySelector('#leave').click()")
     alice.wait(person("bob", "offline"))
     assert alice.value("faults") == [] and bob.value("faults") == []
+
+
+def test_what_was_said_while_a_page_was_away_is_shown(start, browser):
+    redis = start(RedisServer)
+    settings = {"limits.historyPage": 3}
+    one, two = (start(Hub, name=name, redis=redis.url, settings=settings) for name in ("n1", "n2"))
+    bob = browser.tab(f"{one.url}/#name=bob&room=away")
+    bob.wait(ONLINE)
+    request(f"{two.url}/v1/publish", "POST", {"channel": "room:away", "user": "alice", "payload": {"text": "heard"}})
+    bob.wait(says("heard"))
+    one.kill()
+    bob.wait("document.querySelector('#state').textContent.includes('lost the hub')")
+    for number in range(8):
+        request(f"{two.url}/v1/publish", "POST", {"channel": "room:away", "user": "alice", "payload": {"text": f"missed {number}"}})
+    start(Hub, name="n1", redis=redis.url, settings=settings, port=one.port)
+    bob.wait(ONLINE, seconds=40)
+    for number in range(8):
+        bob.wait(says(f"missed {number}"))
+    request(f"{two.url}/v1/publish", "POST", {"channel": "room:away", "user": "alice", "payload": {"text": "live again"}})
+    bob.wait(says("live again"))
+    assert "may be missing" not in bob.value("document.querySelector('#messages').textContent")
 
 
 def test_the_page_asks_nobody_else(start):

@@ -8,11 +8,11 @@ import HubWire
 package final class MemoryBroker: Broker {
     package weak var delegate: (any BrokerDelegate)?
 
-    private var channels: [Name: MemoryChannel] = [:]
-    /// The same channels, for the walk.
-    private var list: [MemoryChannel] = []
+    private(set) var channels: [Name: MemoryChannel] = [:]
+    /// The same channels, for the walks.
+    private(set) var list: [MemoryChannel] = []
     private var walk: Patrol?
-    private var outputs = Queue<Output>()
+    var outputs = Queue<Output>()
     private var options: [[UInt8]: HistoryOptions] = [:]
     private let limits: MemoryLimits
     private var chance: Chance
@@ -21,6 +21,12 @@ package final class MemoryBroker: Broker {
     private var readCount = 0
     private var isAdvancing = false
     var faults = Faults()
+    package var keeper: (any BrokerKeeper)?
+    /// How often something that a snapshot holds was changed.
+    package private(set) var changes: UInt64 = 0
+    /// How far a walk over the images of all channels has got, and those that it'd miss otherwise.
+    var imagesPlace: Int?
+    var imagesAhead: [ChannelImage] = []
 
     /// `namespaces`: by name; `""` holds for every other one.
     package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits()) {
@@ -44,7 +50,7 @@ package final class MemoryBroker: Broker {
         outputs.append(.health(.up))
     }
 
-    package func publish(_ publication: Publication, to name: Name, tag: RequestTag, at now: Instant) {
+    package func publish(_ publication: Publication, to name: Name, attempt: PublishAttempt?, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.published(.failure(error), tag)) }
         guard let channel = channel(name) else { return outputs.append(.published(.failure(MemoryBroker.full("channels")), tag)) }
         expire(channel, at: now, idsMax: 4)
@@ -52,19 +58,25 @@ package final class MemoryBroker: Broker {
         let key = MessageKey(sender: publication.user, messageId: publication.messageId)
         let digest = MemoryBroker.digest(of: publication)
         if !key.messageId.isEmpty, let first = channel.remembered(key), first.ends > now {
-            let result: Result<PublishResult, WireError> =
-                first.digest == digest
-                ? .success(PublishResult(position: first.position, isDuplicate: true))
-                : .failure(WireError(.duplicateConflict, "messageId was used before in this channel, with another payload"))
-            return outputs.append(.published(result, tag))
+            return outputs.append(.published(repeated(first.position, isSame: first.digest == digest), tag))
+        }
+        if let attempt, attempt.isOlder(than: channel.options.dedup) {
+            switch channel.search(for: key, after: attempt.since) {
+            case .published(let earlier):
+                let isSame = MemoryBroker.digest(of: earlier.publication) == digest
+                return outputs.append(.published(repeated(earlier.position, isSame: isSame), tag))
+            case .unknown: return outputs.append(.published(.failure(.uncertain), tag))
+            case .notPublished: break
+            }
         }
         guard idCount < limits.messageIds else { return outputs.append(.published(.failure(MemoryBroker.full("message ids")), tag)) }
         guard historyBytes + MemoryChannel.cost(of: publication) <= limits.historyBytes else {
             return outputs.append(.published(.failure(MemoryBroker.full("bytes of history")), tag))
         }
 
-        let epoch = chance.mark()
+        let epoch = newEpoch()
         let mark = chance.mark()
+        changes += 1
         let positioned = counting(channel) { channel in
             let positioned = channel.append(publication, epoch: epoch, tag: mark, at: now)
             if !key.messageId.isEmpty { channel.remember(key, digest: digest, at: now) }
@@ -72,6 +84,13 @@ package final class MemoryBroker: Broker {
         }
         outputs.append(.published(.success(PublishResult(position: positioned.position, isDuplicate: false)), tag))
         if channel.isWanted && !faults.dropsFeed() { outputs.append(.publication(positioned, channel)) }
+    }
+
+    private func repeated(_ position: Position, isSame: Bool) -> Result<PublishResult, WireError> {
+        guard isSame else {
+            return .failure(WireError(.duplicateConflict, "messageId was used before in this channel, with another payload"))
+        }
+        return .success(PublishResult(position: position, isDuplicate: true))
     }
 
     package func broadcast(_ publication: Publication, to name: Name, at now: Instant) {
@@ -83,9 +102,13 @@ package final class MemoryBroker: Broker {
         if let error = faults.refusal() { return outputs.append(.readMoved(.failure(error), tag)) }
         guard let channel = channel(name) else { return outputs.append(.readMoved(.failure(MemoryBroker.full("channels")), tag)) }
         expire(channel, at: now, idsMax: 4)
-        guard readCount < limits.readPositions || channel.hasRead(publication.user) else {
-            return outputs.append(.readMoved(.failure(MemoryBroker.full("read positions")), tag))
+        if !channel.hasRead(publication.user) {
+            guard channel.readCount < ReadMark.perChannel else { return outputs.append(.readMoved(.failure(.readersFull), tag)) }
+            guard readCount < limits.readPositions else {
+                return outputs.append(.readMoved(.failure(MemoryBroker.full("read positions")), tag))
+            }
         }
+        changes += 1
         let read = counting(channel) { $0.moveRead(of: publication.user, to: offset, at: now) }
         outputs.append(.readMoved(.success(read.offset), tag))
         if read.hasMoved && channel.isWanted && !faults.dropsFeed() { outputs.append(.ephemeral(publication, channel)) }
@@ -99,7 +122,7 @@ package final class MemoryBroker: Broker {
             channel.isWanted = true
             channel.live = channel.position
         }
-        outputs.append(.subscribed(name, .success(channel.position), tag))
+        outputs.append(.subscribedTo(channel, tag))
     }
 
     package func unsubscribe(_ name: Name, at now: Instant) {
@@ -115,6 +138,7 @@ package final class MemoryBroker: Broker {
     }
 
     package func stop(at now: Instant) {
+        keeper?.stopping(self, at: now)
         outputs.removeAll()
         delegate = nil
     }
@@ -131,14 +155,19 @@ package final class MemoryBroker: Broker {
             }
         }
         patrol(at: now)
+        keeper?.turn(self, at: now)
     }
 
     // Delivery.
 
-    private enum Output {
+    enum Output {
         case published(Result<PublishResult, WireError>, RequestTag)
         case readMoved(Result<UInt64, WireError>, RequestTag)
         case subscribed(Name, Result<Position, WireError>, RequestTag)
+        /// The position is taken when the answer is given: what was delivered until then.
+        case subscribedTo(MemoryChannel, RequestTag)
+        case historyRead(Name, Result<HistoryPage, WireError>, RequestTag)
+        case readMarks(Name, Result<[ReadMark], WireError>, RequestTag)
         case probed(Result<Void, WireError>, RequestTag)
         case publication(PositionedPublication, MemoryChannel)
         case ephemeral(Publication, MemoryChannel)
@@ -151,6 +180,10 @@ package final class MemoryBroker: Broker {
         case .published(let result, let tag): delegate.published(result, tag: tag)
         case .readMoved(let result, let tag): delegate.readMoved(result, tag: tag)
         case .subscribed(let channel, let result, let tag): delegate.subscribed(channel, result, tag: tag)
+        case .subscribedTo(let channel, let tag):
+            delegate.subscribed(channel.name, .success(channel.live ?? channel.position), tag: tag)
+        case .historyRead(let channel, let result, let tag): delegate.historyRead(channel, result, tag: tag)
+        case .readMarks(let channel, let result, let tag): delegate.readMarks(channel, result, tag: tag)
         case .probed(let result, let tag): delegate.probed(result, tag: tag)
         case .publication(let positioned, let channel): deliver(positioned, of: channel, to: delegate)
         case .ephemeral(let publication, let channel):
@@ -159,21 +192,30 @@ package final class MemoryBroker: Broker {
         }
     }
 
-    /// The live rule of redis-design §4: the next one by epoch, offset and tag is handed on; anything else is a hole, told first.
+    /// The live rule of redis-design §4: the next one by epoch, offset and tag is handed on; anything else is a hole, filled or told first.
     private func deliver(_ next: PositionedPublication, of channel: MemoryChannel, to delegate: any BrokerDelegate) {
         guard let live = channel.live else { return }
         let before = Position(epoch: next.position.epoch, offset: next.position.offset - 1, tag: next.previous)
         let isFirst = live == .start && before.offset == 0
         if live != before && !isFirst {
-            delegate.resync(channel.name, to: before, reason: MemoryBroker.reason(from: live, to: before))
+            // Queued for an earlier subscription, and part of the place that the present one began at.
+            if next.position.offset <= live.offset && channel.judge(live) == nil { return }
+            fill(channel, from: live, to: before, delegate)
         }
         channel.live = next.position
         delegate.received(next, channel: channel.name)
     }
 
-    private static func reason(from live: Position, to position: Position) -> ResyncReason {
-        // The same epoch at an earlier place, or at the same one under another tag: rolled back.
-        position.epoch == live.epoch && position.offset > live.offset || live == .start ? .gap : .epochChanged
+    /// Hands out what history has between two places, or says that it can't be had.
+    private func fill(_ channel: MemoryChannel, from live: Position, to end: Position, _ delegate: any BrokerDelegate) {
+        if let failure = channel.judge(live) {
+            return delegate.resync(channel.name, to: end, reason: failure == .trimmed ? .gap : .epochChanged)
+        }
+        // Copied first: a delegate may call back, and change what's kept.
+        let missed = channel.kept(after: live.offset).prefix { channel.history[$0].position.offset <= end.offset }.map {
+            channel.history[$0]
+        }
+        for one in missed { delegate.received(one, channel: channel.name) }
     }
 
     // Keeping.
@@ -188,14 +230,15 @@ package final class MemoryBroker: Broker {
             if channel.isForgettable {
                 remove(channel)
                 walk?.repeatPlace()
-            } else if outputs.isEmpty, let live = channel.live, live != channel.position {
-                channel.live = channel.position
-                delegate?.resync(channel.name, to: channel.position, reason: MemoryBroker.reason(from: live, to: channel.position))
+            } else if outputs.isEmpty, let delegate, let live = channel.live, live != channel.position {
+                let tip = channel.position
+                channel.live = tip
+                fill(channel, from: live, to: tip, delegate)
             }
         }
     }
 
-    private func expire(_ channel: MemoryChannel, at now: Instant, idsMax: Int) {
+    func expire(_ channel: MemoryChannel, at now: Instant, idsMax: Int) {
         counting(channel) { $0.expire(at: now, idsMax: idsMax) }
     }
 
@@ -220,8 +263,21 @@ package final class MemoryBroker: Broker {
         return channel
     }
 
+    /// A channel of a snapshot.
+    func add(_ image: ChannelImage, at now: Instant) {
+        let channel = MemoryChannel(image, options: options(of: image.name), place: list.count)
+        channels[image.name] = channel
+        list.append(channel)
+        historyBytes += channel.historyBytes
+        idCount += channel.idCount
+        readCount += channel.readCount
+    }
+
+    func newEpoch() -> Mark { chance.mark() }
+
     private func remove(_ channel: MemoryChannel) {
         channels[channel.name] = nil
+        if let last = list.last, last !== channel { willMove(last, to: channel.place) }
         let last = list.removeLast()
         if last !== channel {
             list[channel.place] = last
@@ -229,12 +285,10 @@ package final class MemoryBroker: Broker {
         }
     }
 
-    /// Swift's hasher is seeded for each process: a client can't aim for a collision. Only compared, so it may differ between runs.
-    private static func digest(of publication: Publication) -> Int {
-        var hasher = Hasher()
-        hasher.combine(publication.contentByte)
-        publication.payload.withUnsafeBytes { hasher.combine(bytes: $0) }
-        return hasher.finalize()
+    /// The same in every process, since it outlives this one in snapshots. Whoever finds a collision deceives only themselves: the sender is
+    /// part of the key.
+    private static func digest(of publication: Publication) -> UInt64 {
+        publication.payload.withUnsafeBytes { FNV1a.hash($0, seed: 0xCBF2_9CE4_8422_2325 ^ UInt64(publication.contentByte)) }
     }
 
     private static func full(_ what: String) -> WireError {

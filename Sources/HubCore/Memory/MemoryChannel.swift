@@ -37,6 +37,26 @@ final class MemoryChannel {
         self.place = place
     }
 
+    /// From a snapshot. What ran out meanwhile goes with the next `expire`.
+    convenience init(_ image: ChannelImage, options: HistoryOptions, place: Int) {
+        self.init(name: image.name, options: options, place: place)
+        position = image.position
+        metaEnds = image.metaEnds
+        history = image.history
+        historyBytes = (0..<history.count).reduce(0) { $0 + MemoryChannel.cost(of: history[$1].publication) }
+        historyEnds = image.historyEnds
+        for number in 0..<image.ids.count { ids[image.ids[number].key] = UInt64(number) }
+        idOrder = image.ids
+        reads = image.reads
+        readsEnd = image.readsEnd
+    }
+
+    var image: ChannelImage {
+        ChannelImage(
+            name: name, position: position, metaEnds: metaEnds, history: history, historyEnds: historyEnds, ids: idOrder, reads: reads,
+            readsEnd: readsEnd)
+    }
+
     var idCount: Int { idOrder.count }
     var readCount: Int { reads.count }
     /// Nothing that anybody could miss.
@@ -55,6 +75,8 @@ final class MemoryChannel {
         position.tag = tag
         metaEnds = now + MemoryChannel.metaTTL
         let positioned = PositionedPublication(position: position, previous: previous, publication: publication)
+        // What's kept has no hole: when nothing is kept any more, what was is over too.
+        if options.size <= 0 { removeHistory() }
         if options.size > 0 {
             history.append(positioned)
             historyBytes += MemoryChannel.cost(of: publication)
@@ -76,7 +98,7 @@ final class MemoryChannel {
         return idOrder[Int(number - idNumberOfFirst)]
     }
 
-    func remember(_ key: MessageKey, digest: Int, at now: Instant) {
+    func remember(_ key: MessageKey, digest: UInt64, at now: Instant) {
         ids[key] = idNumberOfFirst + UInt64(idOrder.count)
         idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + options.dedup))
     }
@@ -90,6 +112,18 @@ final class MemoryChannel {
         reads[user] = offset
         readsEnd = now + MemoryChannel.metaTTL
         return (offset, true)
+    }
+
+    /// `user`'s own first, then some others', `limit` in all. Cost: those that are given.
+    func marks(of user: Name, limit: Int) -> [ReadMark] {
+        guard limit > 0 else { return [] }
+        var marks: [ReadMark] = []
+        if let own = reads[user] { marks.append(ReadMark(user: user, offset: own)) }
+        for (other, offset) in reads where other != user {
+            if marks.count >= limit { break }
+            marks.append(ReadMark(user: other, offset: offset))
+        }
+        return marks
     }
 
     func hasRead(_ user: Name) -> Bool { reads[user] != nil }
@@ -146,15 +180,15 @@ final class MemoryChannel {
 }
 
 /// Whose id for what: nobody can suppress another user's publication by guessing its id.
-struct MessageKey: Hashable {
+struct MessageKey: Hashable, Sendable {
     var sender: Name
     var messageId: Name
 }
 
-struct RememberedId {
+struct RememberedId: Sendable {
     var key: MessageKey
     /// Of class and payload: the same id with another content is a conflict, not a retry.
-    var digest: Int
+    var digest: UInt64
     var position: Position
     var ends: Instant
 }

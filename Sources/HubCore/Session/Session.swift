@@ -82,7 +82,7 @@ extension RequestType {
     /// Must not overtake a `subscribe` of the same channel that was sent before it.
     package var isOrderedByChannel: Bool {
         switch self {
-        case .chat, .event, .typing, .read, .unsubscribe: true
+        case .chat, .event, .typing, .read, .history, .unsubscribe: true
         default: false
         }
     }

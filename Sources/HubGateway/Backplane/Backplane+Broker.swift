@@ -12,7 +12,41 @@ extension Backplane: BrokerDelegate {
     }
 
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) {
-        post(.subscribed(channel, result, tag: tag.low), to: tag.high)
+        recovery.subscribed(channel, result, serial: tag.low)
+        carryOutRecovery()
+    }
+
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {
+        guard tag.high == Backplane.historyTags else { return post(.historyRead(channel, result, tag: tag.low), to: tag.high) }
+        recovery.historyRead(result, key: tag.low)
+        carryOutRecovery()
+    }
+
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) {
+        recovery.marksRead(result, key: tag.low)
+        carryOutRecovery()
+    }
+
+    /// Does what the recovery machine asks, at once: an answer's place among the deliveries is what it says.
+    func carryOutRecovery() {
+        while !recovery.actions.isEmpty {
+            let actions = recovery.actions
+            recovery.actions.removeAll(keepingCapacity: true)
+            for action in actions { carryOut(action) }
+        }
+    }
+
+    private func carryOut(_ action: RecoveryMachine.Action) {
+        switch action {
+        case .subscribe(let channel, let serial):
+            broker.subscribe(channel, tag: RequestTag(high: Backplane.feedTags, low: serial), at: now)
+        case .unsubscribe(let channel): broker.unsubscribe(channel, at: now)
+        case .read(let channel, let query, let key):
+            broker.readHistory(of: channel, query, tag: RequestTag(high: Backplane.historyTags, low: key), at: now)
+        case .readMarks(let channel, let user, let limit, let key):
+            broker.readMarks(of: channel, user: user, limit: limit, tag: RequestTag(high: Backplane.markTags, low: key), at: now)
+        case .answer(let result, let loop, let tag): post(.joined(result, tag: tag), to: UInt64(loop))
+        }
     }
 
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
@@ -27,21 +61,37 @@ extension Backplane: BrokerDelegate {
 
     func received(_ publication: PositionedPublication, channel: Name) {
         numbers.received += 1
-        postToCarriers(of: channel, .durable(DurableDelivery(channel: channel, publication: publication)))
+        guard let (slot, carriers) = recovery.carried(channel) else { return }
+        let delivery = DurableDelivery(channel: channel, publication: publication)
+        post(.durable(delivery), toCarriers: carriers)
+        recovery.delivered(delivery, at: slot)
+        if !recovery.actions.isEmpty { carryOutRecovery() }
     }
 
     func received(_ publication: Publication, channel: Name) {
         numbers.received += 1
-        postToCarriers(of: channel, .ephemeral(publication, channel: channel))
+        guard let (_, carriers) = recovery.carried(channel) else { return }
+        if publication.messageClass == .read, recovery.keepsMarks(of: channel) { keepMark(publication, channel) }
+        post(.ephemeral(publication, channel: channel), toCarriers: carriers)
     }
 
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         numbers.resyncs += 1
         log.warning("channel.resync", ["channel": "\(channel)", "reason": reason.rawValue])
-        postToCarriers(of: channel, .resync(channel, to: position, reason: reason))
+        guard let (_, carriers) = recovery.carried(channel) else { return }
+        post(.resync(channel, to: position, reason: reason), toCarriers: carriers)
+        recovery.resync(channel, to: position, reason: reason)
+        carryOutRecovery()
+    }
+
+    private func keepMark(_ publication: Publication, _ channel: Name) {
+        let offset = publication.payload.withUnsafeBytes { Payload.readOffset($0, format: publication.payloadFormat) }
+        if let offset { recovery.readPassed(ReadMark(user: publication.user, offset: offset), channel: channel) }
     }
 
     func brokerHealth(_ health: BackendHealth) {
+        // Marks that moved meanwhile weren't heard here.
+        if case .down = health { recovery.forgetAllMarks() }
         self.health.brokerChanged(health, at: now)
         announceHealth()
     }

@@ -22,8 +22,8 @@ final class Backplane {
     private let loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)]
     private var outgoing: [[LoopMessage]]
 
-    /// Which loops carry a channel: a bit each.
-    private var carriers: [Name: UInt64] = [:]
+    /// What channels are carried, for whom, and what those who come back to them missed.
+    let recovery: RecoveryMachine
 
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
@@ -35,11 +35,15 @@ final class Backplane {
     /// The `high` word of tags: loops use their number, the machine and we our own.
     static let machineTags: UInt64 = 1 << 32
     static let probeTag = RequestTag(high: 1 << 33, low: 1)
+    static let feedTags: UInt64 = 1 << 34
+    static let historyTags: UInt64 = 1 << 35
+    static let markTags: UInt64 = 1 << 36
     static let loopsMax = 64
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
+        recovery: RecoveryMachine.Limits, chance: Chance, mailbox: Mailbox<BackplaneMessage>,
+        loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
         at now: Instant
     ) {
         self.node = node
@@ -51,6 +55,7 @@ final class Backplane {
         self.loops = loops
         self.ownLoop = ownLoop
         self.now = now
+        self.recovery = RecoveryMachine(limits: recovery)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
         broker.delegate = self
@@ -74,6 +79,10 @@ final class Backplane {
             tickedAt = now
             machine.tick(at: now)
             watchHealth()
+            recovery.tick(at: now)
+            carryOutRecovery()
+            numbers.recovery = recovery.numbers
+            numbers.recoveryBytes = recovery.bytes
             state.report(numbers)
         }
         carryOutPresence()
@@ -95,7 +104,8 @@ final class Backplane {
 
     private func receive(_ message: BackplaneMessage) {
         switch message {
-        case .publish(let publication, let channel, let tag): broker.publish(publication, to: channel, tag: tag, at: now)
+        case .publish(let publication, let channel, let attempt, let tag):
+            broker.publish(publication, to: channel, attempt: attempt?.value, tag: tag, at: now)
         case .broadcast(let publication, let channel):
             if case .down = health.broker {
                 // Cut off from the others, typing still reaches those who are here.
@@ -106,10 +116,13 @@ final class Backplane {
             }
         case .markRead(let publication, let offset, let channel, let tag):
             broker.markRead(publication, offset: offset, in: channel, tag: tag, at: now)
-        case .subscribe(let channel, let loop, let tag):
-            carriers[channel, default: 0] |= 1 << UInt64(loop)
-            broker.subscribe(channel, tag: tag, at: now)
-        case .unsubscribe(let channel, let loop): drop(channel, loop: loop)
+        case .join(let batch):
+            recovery.join(batch, at: now)
+            carryOutRecovery()
+        case .drop(let channel, let loop):
+            recovery.drop(channel, loop: loop)
+            carryOutRecovery()
+        case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
         case .connected(let user, let device, let connection, let since):
             machine.connected(connection: connection, user: user, device: device, since: since, at: now)
         case .closed(let connection, let clean): machine.closed(connection: connection, clean: clean, at: now)
@@ -127,17 +140,6 @@ final class Backplane {
         }
     }
 
-    private func drop(_ channel: Name, loop: Int) {
-        guard let carrying = carriers[channel] else { return }
-        let left = carrying & ~(1 << UInt64(loop))
-        if left == 0 {
-            carriers[channel] = nil
-            broker.unsubscribe(channel, at: now)
-        } else {
-            carriers[channel] = left
-        }
-    }
-
     // MARK: To loops
 
     func post(_ message: LoopMessage, to loop: UInt64) {
@@ -149,9 +151,9 @@ final class Backplane {
         for loop in outgoing.indices { outgoing[loop].append(message) }
     }
 
-    func postToCarriers(of channel: Name, _ message: @autoclosure () -> LoopMessage) {
-        guard var carrying = carriers[channel] else { return }
-        let message = message()
+    /// `carriers`: a bit for each loop.
+    func post(_ message: LoopMessage, toCarriers carriers: UInt64) {
+        var carrying = carriers
         while carrying != 0 {
             outgoing[carrying.trailingZeroBitCount].append(message)
             carrying &= carrying - 1

@@ -4,7 +4,9 @@ import HubNet
 
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
-    static let all: [Setting] = node + tls + redis + access + presence + limits + deflate + deadlines + namespaces + diagnostics
+    static let all: [Setting] = [
+        node, tls, redis, embedded, access, presence, typing, limits, deflate, deadlines, namespaces, diagnostics,
+    ].flatMap { $0 }
 
     private static let node: [Setting] = [
         .list(
@@ -49,6 +51,16 @@ enum SettingTable {
             guard case .text(let text) = value else { preconditionFailure("the kind of proxy.header gave \(value)") }
             configuration.proxy.header = text == "forwarded" ? .forwarded : .xForwardedFor
         },
+    ]
+
+    private static let embedded: [Setting] = [
+        .optionalText(
+            "embedded.snapshot", \.embedded.snapshot,
+            "File in which the embedded broker keeps its channels over restarts; by default they end with the process."
+        ) { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.count > 4_000 ? "the path of a file" : nil },
+        .duration(
+            "embedded.snapshotInterval", \.embedded.snapshotInterval, .milliseconds(100) ... .seconds(86_400),
+            "How often it's written while the node runs; it's written once more when the node stops."),
     ]
 
     private static let access: [Setting] = [
@@ -100,6 +112,15 @@ enum SettingTable {
             "presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
     ]
 
+    private static let typing: [Setting] = [
+        .duration(
+            "typing.throttle", \.typing.throttle, .zero ... .seconds(60), live: true,
+            "A connection's repeated \"is typing\" in a channel within this time isn't handed on; 0s: all are."),
+        .duration(
+            "typing.expire", \.typing.expire, .milliseconds(100) ... .seconds(600), live: true,
+            "Who isn't heard typing again for so long has stopped; at least twice typing.throttle."),
+    ]
+
     private static let limits: [Setting] = [
         .size("limits.messageBytes", \.limits.messageBytes, 256...16 * 1024 * 1024, live: true, "One message from a client."),
         .size(
@@ -126,6 +147,12 @@ enum SettingTable {
         .size("limits.deviceBytes", \.limits.deviceBytes, 1...255, live: true, "A client's name for itself."),
         .size("limits.headBytes", \.limits.headBytes, 1024...1024 * 1024, live: true, "Head of an HTTP request."),
         .size("limits.bodyBytes", \.limits.bodyBytes, 1024...64 * 1024 * 1024, live: true, "Body of an HTTP request."),
+        .integer(
+            "limits.historyPage", \.limits.historyPage, 1...Configuration.Limits.historyPageMax, live: true,
+            "Publications of a page, where a request doesn't say; it may ask for 1000."),
+        .size(
+            "limits.recoveryMemory", \.limits.recoveryMemory, 0...1024 * 1024 * 1024 * 1024,
+            "What channels remember of their latest publications, for those who come back, on this node together; 0: nothing."),
     ]
 
     private static let deflate: [Setting] = [

@@ -5,46 +5,6 @@ import HubWire
 
 /// The API's requests that the backplane answers: each waits in `pending` for it.
 extension GatewayLoop {
-    // MARK: Publish
-
-    func publish(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
-        do throws(WireError) {
-            let body = try PublishBody(request.body, limits: configuration.limits)
-            let messageId = body.messageId ?? Name(trusted: Array("\(chance.mark())\(chance.mark())".utf8))
-            let publication = Publication(
-                messageClass: body.messageClass, user: body.user, device: .empty, messageId: messageId, time: wallMilliseconds(),
-                payload: body.payload)
-            let kind = Pending.Kind.httpPublish(channel: body.channel, messageId: messageId, body.messageClass)
-            let key = pending.insert(Pending(kind: kind, connection: id, id: .none))
-            outbox.append(.publish(publication, channel: body.channel, tag: tag(key)))
-            return .pending
-        } catch {
-            return .respond(.error(error))
-        }
-    }
-
-    func answerPublish(_ result: Result<PublishResult, WireError>, channel: Name, messageId: Name, to id: ConnectionID) {
-        switch result {
-        case .failure(let error): net.respond(.error(error), to: id)
-        case .success(let published):
-            net.respond(
-                .json(200) { body in
-                    body.key("channel")
-                    body.string(channel)
-                    body.key("messageId")
-                    body.string(messageId)
-                    body.key("offset")
-                    body.number(published.position.offset)
-                    body.key("position")
-                    body.position(published.position)
-                    if published.isDuplicate {
-                        body.key("duplicate")
-                        body.bool(true)
-                    }
-                }, to: id)
-        }
-    }
-
     // MARK: Presence
 
     func inspect(_ segment: [UInt8], on id: ConnectionID) -> RequestOutcome {

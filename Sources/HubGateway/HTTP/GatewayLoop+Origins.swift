@@ -27,7 +27,7 @@ extension GatewayLoop {
         if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
         let isAnyone = configuration.origins.isEmpty && !configuration.isDevelopment
         net.addHeader("Access-Control-Allow-Origin", isAnyone ? "*" : String(decoding: raw, as: UTF8.self), to: id)
-        net.addHeader("Access-Control-Expose-Headers", "Retry-After", to: id)
+        net.addHeader("Access-Control-Expose-Headers", "Retry-After, ETag", to: id)
         return nil
     }
 
@@ -35,7 +35,8 @@ extension GatewayLoop {
     func answerOptions(_ request: borrowing HTTPRequest, _ route: Route, on id: ConnectionID) -> RequestOutcome {
         if request.header("access-control-request-method") != nil {
             net.addHeader("Access-Control-Allow-Methods", route.allowed, to: id)
-            net.addHeader("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Last-Event-ID", to: id)
+            net.addHeader(
+                "Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-None-Match, Last-Event-ID", to: id)
             net.addHeader("Access-Control-Max-Age", "600", to: id)
         }
         return .respond(HTTPResponse(status: 204, headers: [("Allow", route.allowed)]))

@@ -47,6 +47,21 @@ struct JSONBody: ~Copyable {
         buffer.append(UInt8(ascii: "\""))
     }
 
+    /// `"error":{"code","message","retryAfter"}`
+    mutating func error(_ error: WireError) {
+        key("error")
+        object { inner in
+            inner.key("code")
+            inner.string(error.code.rawValue)
+            inner.key("message")
+            inner.string(error.message)
+            if let retryAfter = error.retryAfter {
+                inner.key("retryAfter")
+                inner.number(retryAfter)
+            }
+        }
+    }
+
     consuming func bytes() -> [UInt8] { buffer.copyBytes() }
 
     private mutating func separate() {
@@ -73,19 +88,7 @@ extension HTTPResponse {
 
     /// `{"error":{"code","message","retryAfter"}}`, with `Retry-After` in seconds where there's a time.
     static func error(_ error: WireError, status: Int? = nil) -> HTTPResponse {
-        var response = json(status ?? error.code.httpStatus) { body in
-            body.key("error")
-            body.object { inner in
-                inner.key("code")
-                inner.string(error.code.rawValue)
-                inner.key("message")
-                inner.string(error.message)
-                if let retryAfter = error.retryAfter {
-                    inner.key("retryAfter")
-                    inner.number(retryAfter)
-                }
-            }
-        }
+        var response = json(status ?? error.code.httpStatus) { $0.error(error) }
         if let retryAfter = error.retryAfter { response.headers.append(("Retry-After", String((retryAfter + 999) / 1000))) }
         if response.status == 401 { response.headers.append(("WWW-Authenticate", "Bearer")) }
         return response

@@ -43,6 +43,17 @@ enum Metrics {
             sum(loops) { $0.net.arrivalsFailed })
         page.counter("hub_tls_handshakes_total", "TLS handshakes completed.", sum(loops) { $0.net.tlsHandshakes })
         page.counter("hub_tls_resumptions_total", "TLS handshakes that resumed a session.", sum(loops) { $0.net.tlsResumptions })
+        page.family("hub_recoveries_total", "Subscribers that came with a position, by what became of it.", "counter")
+        page.sample("outcome", "nothingMissed", backplane.recovery.nothingMissed)
+        page.sample("outcome", "fromMemory", backplane.recovery.fromMemory)
+        page.sample("outcome", "fromHistory", backplane.recovery.fromHistory)
+        page.sample("outcome", "lost", backplane.recovery.lost)
+        page.sample("outcome", "failed", backplane.recovery.failed)
+        page.gauge(
+            "hub_recovery_memory_bytes", "What channels remember for those who come back (limits.recoveryMemory).",
+            UInt64(max(backplane.recoveryBytes, 0)))
+        page.counter("hub_typing_throttled_total", "typing that said nothing new.", sum(loops) { $0.typingThrottled })
+        page.counter("hub_typing_expired_total", "Those who stopped typing without a word.", sum(loops) { $0.typingExpired })
         page.counter(
             "hub_tls_waited_total", "TLS handshakes that had to wait for limits.acceptsPerSecond.", sum(loops) { $0.net.tlsWaited })
         page.counter("hub_tls_turned_away_total", "Those of them whose deadline passed meanwhile.", sum(loops) { $0.net.tlsTurnedAway })

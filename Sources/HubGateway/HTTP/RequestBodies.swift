@@ -2,41 +2,6 @@ import HubBase
 import HubCore
 import HubWire
 
-/// `POST /v1/publish`: `{"channel","class","messageId","user","payload"}`, the payload taken as it stands.
-struct PublishBody {
-    var channel = Name.empty
-    var messageClass = MessageClass.chat
-    var messageId: Name?
-    var user = Name.empty
-    var payload: [UInt8] = []
-
-    init(_ body: UnsafeRawBufferPointer, limits: Configuration.Limits) throws(WireError) {
-        var hasPayload = false
-        try BodyFields.each(body, limits: limits) { (key, value) throws(WireError) in
-            switch key {
-            case "channel": channel = try BodyFields.name(value, body, key, limit: Name.lengthMax)
-            case "user": user = try BodyFields.name(value, body, key, limit: Name.lengthMax)
-            case "messageId": messageId = try BodyFields.name(value, body, key, limit: limits.messageIdBytes)
-            case "class":
-                switch try? BodyFields.name(value, body, key, limit: Name.lengthMax) {
-                case Name("chat"): messageClass = .chat
-                case Name("event"): messageClass = .event
-                default: throw WireError(.malformed, "class must be \"chat\" or \"event\"")
-                }
-            case "payload":
-                payload = [UInt8](value.wholeToken(in: body))
-                hasPayload = true
-            default: break
-            }
-        }
-        guard !channel.isEmpty else { throw WireError(.malformed, "channel is missing") }
-        guard hasPayload else { throw WireError(.malformed, "payload is missing") }
-        guard payload.count <= limits.messageBytes else {
-            throw WireError(.tooLarge, "payload has \(payload.count) bytes, the limit is \(limits.messageBytes) (limits.messageBytes)")
-        }
-    }
-}
-
 /// `POST /v1/presence`: `{"users":[…]}`.
 enum UsersBody {
     static func users(_ body: UnsafeRawBufferPointer, limits: Configuration.Limits) throws(WireError) -> [Name] {

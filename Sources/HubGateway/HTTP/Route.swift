@@ -9,6 +9,8 @@ enum Route {
     case socket, echo
     case user([UInt8])
     case presence, publish, nodes
+    /// Of the channel.
+    case history([UInt8])
 
     /// nil: there's no such route, with this configuration.
     init?(_ path: [[UInt8]], _ configuration: Configuration) {
@@ -33,6 +35,7 @@ enum Route {
             default: return nil
             }
         case ("v1", 3) where words[1] == "presence": self = .user(path[2])
+        case ("v1", 4) where words[1] == "channels" && path[3].elementsEqual("history".utf8): self = .history(path[2])
         default: return nil
         }
     }
@@ -40,7 +43,7 @@ enum Route {
     func takes(_ method: HTTPMethod) -> Bool {
         switch self {
         case .server: false
-        case .alive, .ready, .metrics, .page, .user, .nodes: method == .get || method == .head
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history: method == .get || method == .head
         case .socket, .echo: method == .get
         case .presence, .publish: method == .post
         }
@@ -50,7 +53,7 @@ enum Route {
     var allowed: String {
         switch self {
         case .server: "GET, HEAD, POST, OPTIONS"
-        case .alive, .ready, .metrics, .page, .user, .nodes: "GET, HEAD, OPTIONS"
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history: "GET, HEAD, OPTIONS"
         case .socket, .echo: "GET, OPTIONS"
         case .presence, .publish: "POST, OPTIONS"
         }

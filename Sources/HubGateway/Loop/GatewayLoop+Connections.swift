@@ -95,7 +95,7 @@ extension GatewayLoop: ServerHandler {
             let allowed = session.rights.maySubscribe(to: session.defaultChannel)
             wanted.append((session.defaultChannel, allowed ? nil : Refusal.foreignInbox))
         }
-        let batch = batches.insert(SubscribeBatch(purpose: .welcome, connection: id, results: [], remaining: wanted.count + 1))
+        let batch = makeBatch(.welcome, count: wanted.count, on: id)
         for (channel, refusal) in wanted { subscribe(id, to: channel, position: nil, refusal: refusal, batch: batch) }
         settle(batch)
     }
@@ -140,14 +140,21 @@ extension GatewayLoop: ServerHandler {
     /// True when the request must wait because its channel's subscription is still being made for this connection.
     func holds(_ channel: ByteRange, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> Bool {
         guard sessions[Int(id.index)].waiting > 0, sessions[Int(id.index)].phase == .open else { return false }
-        if channel.isPresent, let slot = channels.slot(of: channel.bytes(in: bytes)),
-            !channelStates[slot].waiters.contains(where: { $0.connection == id })
-        {
-            return false
-        }
+        if channel.isPresent, let slot = channels.slot(of: channel.bytes(in: bytes)), !isJoining(id, slot) { return false }
+        hold(bytes, on: id)
+        return true
+    }
+
+    /// Keeps a request, and all behind it, until the subscriptions that are under way have been answered.
+    func hold(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         sessions[Int(id.index)].phase = .held
         keepEarly(bytes, of: id)
-        return true
+    }
+
+    func isJoining(_ id: ConnectionID, _ channel: Name) -> Bool { channels.slot(of: channel).map { isJoining(id, $0) } ?? false }
+
+    private func isJoining(_ id: ConnectionID, _ slot: Int) -> Bool {
+        joiningOf[id.index]?.contains { key in joinings.update(key) { $0.slot == slot } ?? false } ?? false
     }
 
     // MARK: Messages
@@ -216,7 +223,9 @@ extension GatewayLoop: ServerHandler {
         early[id.index] = nil
         connectRequests[id.index] = nil
         let session = sessions[index]
+        stopTyping(of: session, id.index)
         if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
+        stopJoining(id)
         for slot in channels.removeAll(id.index) {
             numbers.subscriptions -= 1
             dropIfEmpty(slot)
@@ -267,6 +276,9 @@ extension GatewayLoop: ServerHandler {
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
         net.change(Node.limits(configuration, over: net.limits))
+        typingThrottle.throttle = configuration.typing.throttle
+        typingThrottle.expire = configuration.typing.expire
+        typingBoard.expire = configuration.typing.expire
         tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
     }

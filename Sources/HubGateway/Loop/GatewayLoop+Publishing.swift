@@ -13,16 +13,28 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
+            let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
                 time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
-            outbox.append(.publish(publication, channel: channel, tag: tag(key)))
+            outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
         }
+    }
+
+    /// What makes it a retry. Without `age` it's new, and `since` says nothing.
+    private func attempt(of request: Request, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> Boxed<PublishAttempt> {
+        let age = request.value(request.age, in: bytes)?.unsigned(in: bytes) ?? 0
+        var position: Position?
+        if let since = request.value(request.since, in: bytes) {
+            position = since.kind == .string ? Position(text: since.range.bytes(in: bytes)) : nil
+            guard position != nil else { throw WireError(.badPosition, "since must be a position that this hub gave out") }
+        }
+        return Boxed(PublishAttempt(age: .milliseconds(age), since: position))
     }
 
     func published(_ result: Result<PublishResult, WireError>, tag: UInt64) {
@@ -44,6 +56,7 @@ extension GatewayLoop {
             }
         case .httpPublish(let channel, let messageId, _):
             answerPublish(result, channel: channel, messageId: messageId, to: waiting.connection)
+        case .httpPublishPart(let batch, let place, _): answerPublish(result, batch: batch, place: place)
         default: break
         }
     }
@@ -51,28 +64,9 @@ extension GatewayLoop {
     /// Repeats and refusals aren't publications.
     private func countPublication(_ kind: Pending.Kind) {
         switch kind {
-        case .publish(_, _, let messageClass), .httpPublish(_, _, let messageClass): numbers.publications[Int(messageClass.rawValue)] += 1
+        case .publish(_, _, let messageClass), .httpPublish(_, _, let messageClass), .httpPublishPart(_, _, let messageClass):
+            numbers.publications[Int(messageClass.rawValue)] += 1
         default: break
-        }
-    }
-
-    func typing(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        do throws(WireError) {
-            let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
-            let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
-            let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, Payload.isTyping(payload, format: request.format) != nil else {
-                throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
-            }
-            numbers.publications[Int(MessageClass.typing.rawValue)] += 1
-            let publication = Publication(
-                messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload), payloadFormat: request.format)
-            outbox.append(.broadcast(publication, channel: channel))
-            acknowledge(request.id, in: bytes, channel: channel, on: id)
-        } catch {
-            refuse(error, request.id, in: bytes, on: id)
         }
     }
 
@@ -130,8 +124,18 @@ extension GatewayLoop {
 
     func deliver(_ publication: Publication, channel: Name) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        let isTyping = publication.messageClass == .typing
-        fanOut(to: slot, as: isTyping ? .typing : .read, key: isTyping ? 0 : Self.key(slot, publication.user)) {
+        if publication.messageClass == .typing {
+            noteTyping(publication, channel)
+            deliverTyping(publication, channel, slot)
+        } else {
+            fanOut(to: slot, as: .read, key: Self.key(slot, publication.user)) {
+                EnvelopeEncoder.publication(publication, channel: channel, position: nil, format: $0, into: &$1)
+            }
+        }
+    }
+
+    func deliverTyping(_ publication: Publication, _ channel: Name, _ slot: Int) {
+        fanOut(to: slot, as: .typing) {
             EnvelopeEncoder.publication(publication, channel: channel, position: nil, format: $0, into: &$1)
         }
     }

@@ -40,9 +40,9 @@ extension GatewayLoop {
         case .ping:
             send(to: id, as: .reply) { EnvelopeEncoder.pong(id: request.id.bytes(in: bytes), format: $0, into: &$1) }
         case .leave: leave(request, bytes, on: id)
-        case .members, .history:
-            let name = request.type == .members ? "members" : "history"
-            refuse(WireError(.unavailable, "\(name) isn't served by this version", mayRetry: false), request.id, in: bytes, on: id)
+        case .history: history(request, bytes, on: id)
+        case .members:
+            refuse(WireError(.unavailable, "members isn't served by this version", mayRetry: false), request.id, in: bytes, on: id)
         }
     }
 
@@ -95,7 +95,7 @@ extension GatewayLoop {
 
     func messageId(of request: Request, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> Name {
         guard request.messageId.isPresent else {
-            return Name(trusted: Array("\(chance.mark())\(chance.mark())".utf8))
+            return makeMessageId()
         }
         let limit = configuration.limits.messageIdBytes
         guard let name = request.name(request.messageId, in: bytes, limit: limit) else {

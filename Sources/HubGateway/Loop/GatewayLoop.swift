@@ -30,14 +30,25 @@ final class GatewayLoop {
     // Channels.
     var channels: Registry
     var channelStates: [ChannelState] = []
-    var nextSubscription: UInt64 = 1
     var batches = Slab<SubscribeBatch>()
+    var joinings = Slab<Joining>()
+    /// By connection: its keys in `joinings`; the places of channels whose history it is still catching up with; the bytes of the pages
+    /// that are on their way to it.
+    var joiningOf: [UInt32: [UInt64]] = [:]
+    var catchingUp: [UInt32: [Int]] = [:]
+    var promised: [UInt32: Int] = [:]
+
+    // Who types.
+    var typingThrottle: TypingThrottle
+    var typingBoard: TypingBoard
+    var isTypingTimed = false
 
     // Watched users.
     var watched: Registry
     var changesWaiting: [PresenceChange] = []
 
     var pending = Slab<Pending>()
+    var publishBatches = Slab<PublishBatch>()
     var outbox: [BackplaneMessage] = []
     var inbox: [LoopMessage] = []
     let mailbox = Mailbox<LoopMessage>()
@@ -68,6 +79,8 @@ final class GatewayLoop {
         self.configuration = configuration
         tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+        typingThrottle = TypingThrottle(throttle: configuration.typing.throttle, expire: configuration.typing.expire)
+        typingBoard = TypingBoard(expire: configuration.typing.expire)
         var chance = Chance(seed: seed)
         channels = Registry(seed: chance.next())
         watched = Registry(seed: chance.next())
@@ -85,6 +98,7 @@ final class GatewayLoop {
     enum TimerKind: UInt32 {
         case presenceFlush = 1
         case tokenExpiry = 2
+        case typing = 3
     }
 
     /// The wall clock, read once a turn at most.
@@ -106,6 +120,7 @@ extension GatewayLoop: LoopHandler {
         switch TimerKind(rawValue: kind) {
         case .presenceFlush: flushPresence()
         case .tokenExpiry: tokenExpired(ConnectionID(packed: value))
+        case .typing: typingTimePassed()
         case nil: break
         }
     }
@@ -171,7 +186,8 @@ extension GatewayLoop: LoopHandler {
         switch message {
         case .published(let result, let tag): published(result, tag: tag)
         case .readMoved(let result, let tag): readMoved(result, tag: tag)
-        case .subscribed(let channel, let result, let tag): subscribed(channel, result, serial: tag)
+        case .joined(let result, let tag): joined(result, tag: tag)
+        case .historyRead(let channel, let result, let tag): historyRead(channel, result, tag: tag)
         case .durable(let delivery): deliver(delivery)
         case .ephemeral(let publication, let channel): deliver(publication, channel: channel)
         case .resync(let channel, let position, let reason): resync(channel, to: position, reason: reason)

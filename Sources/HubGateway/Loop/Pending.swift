@@ -11,6 +11,9 @@ struct Pending {
         case status
         case watch
         case httpPublish(channel: Name, messageId: Name, MessageClass)
+        case history(channel: Name, HistoryQuery)
+        case httpHistory(channel: Name, HistoryQuery, HistoryTag)
+        case httpPublishPart(batch: UInt64, place: Int, MessageClass)
         case httpPresence
         case httpPresenceMany
         case httpNodes
@@ -32,24 +35,33 @@ struct SubscribeBatch {
     var connection: ConnectionID
     var results: [SubscribeResult]
     var remaining: Int
+    /// Not asked for yet.
+    var items: [JoinBatch.Item] = []
+    /// What its pages may weigh.
+    var bytes = 0
+}
+
+/// One subscriber of one channel, until the backplane answers.
+struct Joining {
+    enum Purpose {
+        case subscription(batch: UInt64, place: Int)
+        /// A `history` of one who is catching up.
+        case page(RequestID, bytes: Int)
+    }
+
+    var connection: ConnectionID
+    /// Its channel's place, which stays while somebody waits for it.
+    var slot: Int
+    var purpose: Purpose
 }
 
 /// What a loop knows of a channel beside its members.
 struct ChannelState {
-    struct Waiter {
-        var connection: ConnectionID
-        var batch: UInt64
-        /// Where the result goes in the batch.
-        var place: Int
-        var position: Position?
-    }
-
-    /// The backplane has confirmed: members hear everything after `position`.
+    /// Somebody has been joined: members hear everything after `position`.
     var isLive = false
     var position = Position.start
-    var waiters: [Waiter] = []
-    /// Which `subscribe` of ours the answer must carry: an older one belongs to a subscription that was given up.
-    var serial: UInt64 = 0
+    /// Those who aren't members yet: they wait for an answer, or are catching up.
+    var interest = 0
 }
 
 /// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.

@@ -5,11 +5,14 @@ import HubWire
 
 /// What a gateway loop asks of the backplane. Posted in one batch at the end of a turn.
 enum BackplaneMessage: Sendable {
-    case publish(Publication, channel: Name, tag: RequestTag)
+    /// `attempt` in a box: it's rare, and the message's size counts for all.
+    case publish(Publication, channel: Name, attempt: Boxed<PublishAttempt>?, tag: RequestTag)
     case broadcast(Publication, channel: Name)
     case markRead(Publication, offset: UInt64, channel: Name, tag: RequestTag)
-    case subscribe(Name, loop: Int, tag: RequestTag)
-    case unsubscribe(Name, loop: Int)
+    case join(JoinBatch)
+    /// This loop has no use for the channel any more.
+    case drop(Name, loop: Int)
+    case readHistory(Name, Boxed<HistoryQuery>, tag: RequestTag)
 
     case connected(user: Name, device: Name, connection: Name, since: UInt64)
     case closed(connection: Name, clean: Bool)
@@ -32,7 +35,9 @@ enum BackplaneMessage: Sendable {
 enum LoopMessage: Sendable {
     case published(Result<PublishResult, WireError>, tag: UInt64)
     case readMoved(Result<UInt64, WireError>, tag: UInt64)
-    case subscribed(Name, Result<Position, WireError>, tag: UInt64)
+    /// The subscriber hears every `durable` behind it, and none before.
+    case joined(Result<JoinAnswer, WireError>, tag: UInt64)
+    case historyRead(Name, Result<HistoryPage, WireError>, tag: UInt64)
     case durable(DurableDelivery)
     case ephemeral(Publication, channel: Name)
     case resync(Name, to: Position, reason: ResyncReason)
@@ -55,13 +60,8 @@ enum LoopMessage: Sendable {
     case shutDown
 }
 
-/// One publication on its way to several loops: shared, never changed, one allocation for all of them.
-final class DurableDelivery: Sendable {
-    let channel: Name
-    let publication: PositionedPublication
-
-    init(channel: Name, publication: PositionedPublication) {
-        self.channel = channel
-        self.publication = publication
-    }
+/// A large value in a message that's mostly small.
+final class Boxed<Value: Sendable>: Sendable {
+    let value: Value
+    init(_ value: Value) { self.value = value }
 }

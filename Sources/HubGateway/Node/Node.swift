@@ -86,6 +86,7 @@ package final class Node {
         let targets = zip(mailboxes, wakers).map { (mailbox: $0, waker: $1) }
         let seed = system.next()
 
+        let snapshots = try SnapshotKeeper.open(configuration, log: log, at: Node.monotonicNow())
         var threads: [LoopThread] = []
         if usesRedis {
             let backend: RedisBackend
@@ -101,7 +102,8 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
-                        timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
+                        mailbox: backplaneMailbox, loops: targets,
                         ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
@@ -112,20 +114,31 @@ package final class Node {
         }
         for (number, gateway) in gateways.enumerated() {
             let parts = SendOnce(
-                (gateway, plainListeners.map { $0[number] }, secureListeners.map { $0[number] }, configuration, identity, targets))
+                (
+                    gateway, plainListeners.map { $0[number] }, secureListeners.map { $0[number] }, configuration, identity, targets,
+                    number == 0 ? snapshots : nil
+                ))
             let hostsBackplane = !usesRedis && number == 0
             threads.append(
                 try LoopThread(name: "hub-loop-\(number)") {
-                    let (gateway, plainListeners, secureListeners, configuration, identity, targets) = parts.value
+                    let (gateway, plainListeners, secureListeners, configuration, identity, targets, snapshots) = parts.value
                     let start = Node.monotonicNow()
+                    var embedded: MemoryBroker?
                     if hostsBackplane {
+                        let broker = MemoryBroker(namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1))
+                        if case (_, .snapshot(let channels, let keepsEpochs))? = snapshots {
+                            broker.restore(channels, keepsEpochs: keepsEpochs, at: start)
+                        }
+                        broker.keeper = snapshots?.0
+                        embedded = broker
                         let backplane = Backplane(
                             node: identity, state: state, log: log,
-                            broker: MemoryBroker(namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1)),
+                            broker: broker,
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            timers: configuration.presence, chance: Chance(seed: seed), mailbox: backplaneMailbox, loops: targets,
+                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
+                            mailbox: backplaneMailbox, loops: targets,
                             ownLoop: 0, at: start)
                         gateway.backplane = backplane
                         backplane.start(at: start)
@@ -135,6 +148,8 @@ package final class Node {
                     for listener in plainListeners { gateway.net.serve(listener.take()) }
                     for listener in secureListeners { gateway.net.serve(listener.take(), isSecure: true) }
                     gateway.net.run()
+                    // Where the loop ended before it was told to stop the broker.
+                    if let embedded { embedded.keeper?.stopping(embedded, at: Node.monotonicNow()) }
                     withExtendedLifetime(gateway) {}
                 })
         }
@@ -213,6 +228,12 @@ package final class Node {
     /// Descriptors that connections may not take: what each loop has (epoll, eventfd, spare and listeners), and what the node needs at any time
     /// for its links, logs, secrets and name look-ups.
     private static func descriptorsKept(loops: Int, listeners: Int) -> Int { 24 + (loops + 1) * (3 + listeners) }
+
+    private static func recoveryLimits(_ configuration: Configuration) -> RecoveryMachine.Limits {
+        var limits = RecoveryMachine.Limits()
+        limits.memory = configuration.limits.recoveryMemory
+        return limits
+    }
 
     static func limits(_ configuration: Configuration, over base: NetLimits) -> NetLimits {
         var limits = base

@@ -1,3 +1,4 @@
+import HubCore
 import HubNet
 import HubWire
 
@@ -15,6 +16,10 @@ struct LoopNumbers: Sendable {
     /// Refusals sent, by code.
     var refusals: [UInt64] = [UInt64](repeating: 0, count: ErrorCode.allCases.count)
     var resyncs: UInt64 = 0
+    /// `typing` that said nothing new, acknowledged and not handed on.
+    var typingThrottled: UInt64 = 0
+    /// Those who stopped typing without saying so, as far as this loop's subscribers are concerned.
+    var typingExpired: UInt64 = 0
     var authenticationFailures: UInt64 = 0
     /// WebSockets that weren't opened because too many came at once.
     var turnedAway: UInt64 = 0
@@ -29,4 +34,8 @@ struct BackplaneNumbers: Sendable {
     /// Typing that was fanned out locally while the broker was away.
     var localOnly: UInt64 = 0
     var probesFailed: UInt64 = 0
+    /// Subscribers with a position, by what became of it.
+    var recovery = RecoveryMachine.Numbers()
+    /// What channels remember for those who come back, in bytes.
+    var recoveryBytes = 0
 }

@@ -1,6 +1,6 @@
 import HubNet
 
-/// The page that development mode serves at `/`: one file, no outside request.
+/// The page that development mode serves at `/`: one answer, no outside request. The client in it has a file of its own, to be copied.
 enum Page {
     static func response() -> HTTPResponse {
         HTTPResponse(
@@ -14,6 +14,16 @@ enum Page {
                 ),
                 ("Cache-Control", "no-store"),
             ],
-            body: PackageResources.index_html)
+            body: body)
     }
+
+    /// The page with the client where its marker stands.
+    private static let body: [UInt8] = {
+        let marker = Array("/* hub.js */".utf8)
+        let page = PackageResources.index_html
+        guard let place = page.indices.first(where: { page[$0...].starts(with: marker) }) else {
+            preconditionFailure("index.html has no place for hub.js")
+        }
+        return Array(page[..<place]) + PackageResources.hub_js + Array(page[(place + marker.count)...])
+    }()
 }

@@ -7,6 +7,8 @@ import HubWire
 enum Call {
     case publish(PublishCall)
     case markRead(ReadCall)
+    case history(HistoryCall)
+    case marks(MarksCall)
     /// Nobody waits for its reply, but it's counted like any other.
     case broadcast(Name, Publication)
     case apply(ApplyCall)
@@ -35,7 +37,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .apply, .refresh, .find, .expire, .inspect, .announce: true
+        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce: true
         case .broadcast, .states, .position, .probe, .ping, .setUp: false
         }
     }
@@ -47,6 +49,8 @@ extension Call {
         switch self {
         case .publish(let call): Partition.of(call.channel)
         case .markRead(let call): Partition.of(call.channel)
+        case .history(let call): Partition.of(call.channel)
+        case .marks(let call): Partition.of(call.channel)
         case .broadcast(let channel, _): Partition.of(channel)
         case .apply(let call): call.partition
         case .refresh(let call): call.partition
@@ -83,6 +87,9 @@ struct Waiting {
 struct PublishCall {
     var channel: Name
     var publication: Publication
+    /// The sender's word that it's a retry, as of `madeAt`.
+    var attempt: PublishAttempt?
+    var madeAt: Instant
     var tag: RequestTag
     /// Tells a retry from another message under the same id.
     var fingerprint: Mark

@@ -11,6 +11,10 @@ package enum RedisFault: Equatable {
     case wrongServer
     /// In a cluster: the keys aren't here, or not all of them, or not now. Nothing was done.
     case elsewhere
+    /// A key of ours holds something else: nothing was written.
+    case foreign
+    /// A channel keeps as many read positions as it may.
+    case readersFull
     /// A misuse, ours or the operator's.
     case other
 
@@ -23,6 +27,11 @@ package enum RedisFault: Equatable {
             self = .elsewhere
         } else if RedisFault.leaving.contains(where: { text.hasPrefix($0) }) {
             self = .wrongServer
+        } else if text.hasPrefix("READERS") {
+            self = .readersFull
+        } else if text.contains("FOREIGN ") || text.contains("WRONGTYPE ") {
+            // From within a script, after its name and line in some versions.
+            self = .foreign
         } else {
             self = .other
         }
@@ -39,6 +48,8 @@ package enum RedisFault: Equatable {
         switch self {
         case .full: WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)
         case .noScript, .wrongServer, .elsewhere: .redisAway
+        case .foreign: .foreignKey
+        case .readersFull: .readersFull
         case .other: WireError(.internal, "Redis refused a command: \(text)")
         }
     }
@@ -66,5 +77,9 @@ package enum RedisFault: Equatable {
 extension WireError {
     package static let redisAway = WireError(.unavailable, "Redis can't be reached; retry later.", retryAfter: 1000)
     package static let redisFull = WireError(.overloaded, "Too many requests wait for Redis; retry later.", retryAfter: 1000)
+    package static let foreignKey = WireError(
+        .internal, "In Redis a key of this channel holds something that isn't a hub's; nothing was changed.", mayRetry: false)
+    package static let unreadable = WireError(
+        .internal, "The channel's history holds a publication that this version can't read.", mayRetry: false)
     package static let notOurs = WireError(.internal, "Redis gave an answer that isn't ours to read.")
 }

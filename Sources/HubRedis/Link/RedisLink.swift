@@ -211,7 +211,7 @@ final class RedisLink: ConnectionOwner {
         case .wrongServer, .elsewhere:
             owner.interrupted(next.waiting)
             connection.drop(RedisFault.advice(text))
-        case .noScript, .full, .other:
+        case .noScript, .full, .foreign, .readersFull, .other:
             if case .states(let states) = call, next.replies > 0 {
                 states.failure = fault.wireError(text)
                 states.seen += 1

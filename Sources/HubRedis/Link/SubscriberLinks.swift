@@ -14,8 +14,8 @@ final class SubscriberLinks {
     /// Owns this, so it's there as long as it.
     private unowned(unsafe) let backend: RedisBackend
 
-    init(seed: UInt64, slots: [Int], isSharded: Bool, backend: RedisBackend) {
-        set = SubscriptionSet(seed: seed)
+    init(seed: UInt64, tipCheck: Span, slots: [Int], isSharded: Bool, backend: RedisBackend) {
+        set = SubscriptionSet(seed: seed, tipCheck: tipCheck)
         self.slots = slots
         self.isSharded = isSharded
         self.backend = backend

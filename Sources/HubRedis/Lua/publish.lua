@@ -2,6 +2,7 @@
 -- KEYS: 1 meta, 2 stream, 3 dedup, 4 live channel
 -- ARGV: 1 new epoch, 2 tag, 3 history size, 4 history ttl, 5 meta ttl, 6 dedup ttl (ms each), 7 fingerprint, 8 publication
 -- Reply: {0, 'offset:epoch:tag'}, or {1, what the dedup key holds} for a repeated message id.
+-- A key that holds something else than a hub's is an error, before anything is written.
 local known = redis.call('GET', KEYS[3])
 if known then return {1, known} end
 
@@ -9,24 +10,40 @@ local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
 local epoch, previous = meta[1], meta[3] or ''
 local offset = tonumber(meta[2] or '')
 local isNew = not epoch or #epoch ~= 8 or not offset
-if isNew then epoch, offset, previous = ARGV[1], 0, '' end
 local size = tonumber(ARGV[3])
-local place = string.format('%.0f', offset + 1)
+local place
 
--- HSET is the first write: when memory is full it's refused, and nothing has happened yet.
+-- The first write decides: when memory is full it's refused, and nothing has happened yet.
+if not isNew then
+  place = string.format('%.0f', offset + 1)
+  if size > 0 then
+    local added = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], place .. '-0', 'g', ARGV[2], 'p', previous, 'd', ARGV[8])
+    if added.err then
+      -- The stream is ahead of the meta key: one of them was rolled back alone. The channel begins anew, and says so by its epoch.
+      if not string.find(added.err, 'equal or smaller', 1, true) then return added end
+      isNew = true
+    end
+  end
+end
+if isNew then
+  -- What can't be ours isn't touched: a hash without our fields, a stream whose last entry isn't a publication.
+  if not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[1]) == 1 then
+    return redis.error_reply('FOREIGN the meta key holds a hash that is not a hub\'s')
+  end
+  local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+  if last and not (string.find(last[1], '^%d+%-0$') and #last[2] == 6 and last[2][1] == 'g' and last[2][5] == 'd') then
+    return redis.error_reply('FOREIGN the stream key holds a stream that is not a hub\'s')
+  end
+  epoch, place, previous = ARGV[1], '1', ''
+end
 redis.call('HSET', KEYS[1], 'e', epoch, 's', place, 'g', ARGV[2])
-if isNew then redis.call('DEL', KEYS[2]) end
-if size > 0 then
-  local added = redis.pcall('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], place .. '-0', 'g', ARGV[2], 'p', previous, 'd', ARGV[8])
-  if added.err then
-    -- The stream is ahead of the meta key: one of them was rolled back alone. The channel begins anew, and says so by its epoch.
-    epoch, place, previous = ARGV[1], '1', ''
-    redis.call('DEL', KEYS[2])
-    redis.call('HSET', KEYS[1], 'e', epoch, 's', place)
+if isNew then
+  redis.call('DEL', KEYS[2])
+  if size > 0 then
     redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '1-0', 'g', ARGV[2], 'p', '', 'd', ARGV[8])
   end
-  redis.call('PEXPIRE', KEYS[2], ARGV[4])
 end
+if size > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 redis.call('PUBLISH', KEYS[4], place .. ':' .. epoch .. ':' .. previous .. ':' .. ARGV[2] .. ':' .. ARGV[8])
 local position = place .. ':' .. epoch .. ':' .. ARGV[2]

@@ -1,12 +1,24 @@
 -- Moves a user's read position in a channel forwards; hands it out only when it moved.
 -- KEYS: 1 meta, 2 read positions, 3 live channel
--- ARGV: 1 user, 2 offset, 3 ttl (ms), 4 publication
+-- ARGV: 1 user, 2 offset, 3 ttl (ms), 4 publication, 5 users of a channel at most
 -- Reply: the offset that counts now. A position belongs to an epoch: one of an earlier epoch doesn't count.
 local epoch = redis.call('HGET', KEYS[1], 'e') or ''
 local known = redis.call('HGET', KEYS[2], ARGV[1])
 if known then
   local offset, of = string.match(known, '^(%d+):(.*)$')
+  if not offset then return redis.error_reply('FOREIGN the read positions are not a hub\'s') end
   if of == epoch and tonumber(offset) >= tonumber(ARGV[2]) then return offset end
+elseif redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[5]) then
+  -- Those of an earlier epoch make room: some of them, from a place that changes with each call.
+  local isFull = true
+  local some = redis.call('HSCAN', KEYS[2], redis.call('TIME')[2], 'COUNT', 100)[2]
+  for i = 1, #some, 2 do
+    if string.match(some[i + 1], '^%d+:(.*)$') ~= epoch then
+      redis.call('HDEL', KEYS[2], some[i])
+      isFull = false
+    end
+  end
+  if isFull then return redis.error_reply('READERS the channel has as many readers as it may') end
 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2] .. ':' .. epoch)
 redis.call('PEXPIRE', KEYS[2], ARGV[3])

@@ -88,6 +88,12 @@ extension UnsafeRawBufferPointer {
         count >= text.utf8CodeUnitCount && UnsafeRawBufferPointer(rebasing: self[..<text.utf8CodeUnitCount]).equals(text)
     }
 
+    /// Cost: a comparison at every place; for error texts.
+    package func contains(_ text: StaticString) -> Bool {
+        guard count >= text.utf8CodeUnitCount else { return false }
+        return (0...(count - text.utf8CodeUnitCount)).contains { UnsafeRawBufferPointer(rebasing: self[$0...]).hasPrefix(text) }
+    }
+
     /// Splits off what stands before the first `separator`; nil when there's none within `limit` bytes.
     package mutating func take(until separator: UInt8, limit: Int) -> UnsafeRawBufferPointer? {
         guard let place = prefix(limit + 1).firstIndex(of: separator) else { return nil }

@@ -8,8 +8,8 @@ import HubBase
 /// elements of a reply and the depth of arrays by counts. Past a limit the reader fails, and the link with it.
 package final class ReplyReader {
     package struct Limits {
-        /// Bytes of one reply; also what a reply that isn't complete may hold.
-        package var pendingBytes = 16 << 20
+        /// Bytes of one reply; also what a reply that isn't complete may hold. A publication of the largest size (16 MB) has room in it.
+        package var pendingBytes = 24 << 20
         package var elements = 1 << 18
         package var depth = 4
 

@@ -46,10 +46,16 @@ package struct Chain: Equatable {
         return .resync(from: before, isAhead ? .gap : .epochChanged)
     }
 
+    /// Goes on from a place that history told.
+    mutating func move(to next: Position) { position = next }
+
+    /// Messages from before the position may still come, until a PING that's sent from now on is answered.
+    mutating func settle(pings: UInt64) { settledAfterPongs = pings + 1 }
+
     /// Takes a position that was read from the meta key after the subscription was confirmed. Returns whether something was missed: the
     /// position was known, and isn't this one.
     package mutating func read(_ current: Position, pings: UInt64) -> ResyncReason? {
-        settledAfterPongs = pings + 1
+        settle(pings: pings)
         guard let known = position else {
             position = current
             return nil

@@ -62,7 +62,14 @@ package struct SubscriptionSet {
         package var isExpired = false
         /// New whenever what's under way for the entry no longer counts.
         package var generation: UInt32 = 0
-        package var chain = Chain()
+        /// Where it stands; of a partition's feed, only `chain` is of use.
+        package fileprivate(set) var feed = ChannelFeed()
+        package fileprivate(set) var chain: Chain {
+            get { feed.chain }
+            set { feed.chain = newValue }
+        }
+        /// A message came since its tip was checked last.
+        fileprivate var isActive = false
         package var waiters: [Waiter] = []
         fileprivate var isQueued = false
         fileprivate var isLingering = false
@@ -79,6 +86,10 @@ package struct SubscriptionSet {
     package static let batch = 512
     /// How long a channel stays subscribed after its last subscriber.
     package static let linger: Span = .seconds(30)
+    /// How often an idle channel is compared with its tip.
+    package static let tipCheck: Span = .seconds(30)
+    /// What all channels together may hold; beyond it messages are let go and read from history instead.
+    package static let heldBytesMax = 32 << 20
 
     private var table: ByteTable
     private var entries: [Entry?] = []
@@ -86,12 +97,22 @@ package struct SubscriptionSet {
     private var toSubscribe = LaneQueue()
     private var toRead = LaneQueue()
     private var toUnsubscribe = LaneQueue()
+    /// Indexes whose history is to be read.
+    private var toFill = LaneQueue()
     private var lingering = Ring<Int>()
     /// Wanted entries that aren't live; in all, and of each lane.
     package private(set) var unready = 0
     private var unreadyOfLane = [Int](repeating: 0, count: Lane.count)
+    /// What messages weigh that wait for a hole before them to be filled.
+    package private(set) var heldBytes = 0
+    private var tipWalk: Patrol?
+    private let tipCheck: Span
 
-    package init(seed: UInt64) { table = ByteTable(seed: seed) }
+    /// `tipCheck`: how long a lost last message of an idle channel may go unnoticed.
+    package init(seed: UInt64, tipCheck: Span = SubscriptionSet.tipCheck) {
+        table = ByteTable(seed: seed)
+        self.tipCheck = tipCheck
+    }
 
     package var count: Int { table.count }
     package var isReady: Bool { unready == 0 }
@@ -201,9 +222,10 @@ package struct SubscriptionSet {
             case .absent: remove(index)
             case .unread, .reading, .live:
                 // Where the channel stood counts no more: what's published from now on isn't heard.
+                heldBytes -= entry.feed.heldBytes
                 change(index) {
                     $0.state = .unsubscribing
-                    $0.chain = Chain()
+                    $0.feed = ChannelFeed()
                 }
                 taken.append(index)
                 if ofOneLane { lanes = LaneSet(entry.lane) }
@@ -280,27 +302,126 @@ package struct SubscriptionSet {
         toRead.append(index, lane: self[index].lane)
     }
 
-    /// The position was read. nil: it no longer matters, a message has set it, or the link has changed.
+    /// The position was read. nil: it no longer matters, a message has set it, or the link has changed. A channel that isn't there fills the
+    /// hole, or its tip was checked and isn't what it should be.
     package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
-        guard isCurrent(index, generation), self[index].state == .reading else { return nil }
-        let missed = entries[index]?.chain.read(position, pings: pings) ?? nil
+        guard isCurrent(index, generation) else { return nil }
+        guard self[index].state == .reading else {
+            if self[index].state == .live, !self[index].isActive { compare(index, position, .gap, pings) }
+            return nil
+        }
         change(index) { $0.state = .live }
-        return ReadOutcome(missed: missed)
+        guard case .channel = self[index].subject else {
+            return ReadOutcome(missed: entries[index]?.chain.read(position, pings: pings) ?? nil)
+        }
+        compare(index, position, .linkLost, pings)
+        return ReadOutcome()
     }
 
     package struct ReadOutcome: Equatable {
+        /// Of a partition's feed.
         package var missed: ResyncReason?
     }
 
-    /// A message came: it says itself where the channel is, so nothing needs to be read any more.
-    package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
+    /// Whether a message that comes now is the first word on where its channel is: then those who wait begin before it. Not while the
+    /// subscription is being made or given up: what comes then isn't followed by what comes next.
+    package func beginsWithMessage(_ index: Int) -> Bool {
+        switch self[index].state {
+        case .unread, .reading, .live: self[index].chain.position == nil
+        case .absent, .subscribing, .unsubscribing: false
+        }
+    }
+
+    /// A message of a channel came: it says itself where the channel is, so nothing needs to be read any more.
+    package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> ChannelFeed.Verdict {
+        guard wasHeard(index) else { return .drop }
+        return entries[index]?.feed.judge(next, previous: previous, pongs: pongs) ?? .drop
+    }
+
+    /// A message of a partition's feed came.
+    package mutating func judgeFeed(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
+        guard wasHeard(index) else { return .drop }
+        return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
+    }
+
+    /// One of this node's publications was acknowledged at `position`.
+    package mutating func acknowledged(_ index: Int, at position: Position) { entries[index]?.feed.acknowledged(at: position) }
+
+    /// The command link that has `lanes` is lost. Cost: a look at every channel.
+    package mutating func commandsLost(in lanes: LaneSet = .all) {
+        for index in entries.indices {
+            if let lane = entries[index]?.lane, lanes.contains(lane) { entries[index]?.feed.commandsLost() }
+        }
+    }
+
+    private mutating func wasHeard(_ index: Int) -> Bool {
         switch self[index].state {
         // Nobody wanted it when it was let go; whoever wants it again begins after the next SUBSCRIBE.
-        case .absent, .subscribing, .unsubscribing: return .drop
+        case .absent, .subscribing, .unsubscribing: return false
         case .live: break
         case .unread, .reading: change(index) { $0.state = .live }
         }
-        return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
+        entries[index]?.isActive = true
+        return true
+    }
+
+    // MARK: Holes
+
+    /// Keeps a message that `judge` said to hold, until what's before it is read.
+    package mutating func hold(_ index: Int, _ message: Heard) {
+        let isShort = heldBytes + message.weight > SubscriptionSet.heldBytesMax
+        changeFeed(index) { $0.hold(message, reason: .gap, isShort: isShort) }
+    }
+
+    private mutating func compare(_ index: Int, _ position: Position, _ reason: ResyncReason, _ pings: UInt64) {
+        changeFeed(index) { $0.read(position, reason: reason, pings: pings) }
+    }
+
+    /// The next channel whose history is to be read, and from where.
+    package mutating func takeFill(in lanes: LaneSet = .all) -> (index: Int, from: Position)? {
+        while let index = toFill.removeFirst(in: lanes) {
+            guard let position = entries[index]?.feed.takeRead() else { continue }
+            return (index, position)
+        }
+        return nil
+    }
+
+    /// A page of it was read. What subscribers are to be told.
+    package mutating func filled(_ index: Int, _ generation: UInt32, _ page: StreamPage, pings: UInt64) -> [ChannelFeed.Told] {
+        guard isCurrent(index, generation) else { return [] }
+        return changeFeed(index) { $0.filled(page, pings: pings) }
+    }
+
+    package mutating func fillFailed(_ index: Int, _ generation: UInt32, isLasting: Bool, pings: UInt64) -> [ChannelFeed.Told] {
+        guard isCurrent(index, generation) else { return [] }
+        return changeFeed(index) { $0.readFailed(isLasting: isLasting, pings: pings) }
+    }
+
+    @discardableResult
+    private mutating func changeFeed<Result>(_ index: Int, _ body: (inout ChannelFeed) -> Result) -> Result {
+        guard var entry = entries[index].take() else { preconditionFailure("subscription \(index) is gone") }
+        let (before, neededRead) = (entry.feed.heldBytes, entry.feed.needsRead)
+        let result = body(&entry.feed)
+        heldBytes += entry.feed.heldBytes - before
+        if entry.feed.needsRead && !neededRead { toFill.append(index, lane: entry.lane) }
+        entries[index] = entry
+        return result
+    }
+
+    /// Channels that were idle since they were looked at last, some of them with each call: their tips are to be read.
+    package mutating func takeTipChecks(at now: Instant) -> [Int] {
+        guard tipWalk != nil else {
+            tipWalk = Patrol(period: tipCheck, stepsMax: 256, at: now)
+            return []
+        }
+        var due: [Int] = []
+        for _ in 0..<(tipWalk?.steps(over: entries.count, at: now) ?? 0) {
+            guard let index = tipWalk?.next(of: entries.count), let entry = entries[index], entry.state == .live,
+                case .channel = entry.subject, !entry.feed.isFilling
+            else { continue }
+            if entry.isActive { entries[index]?.isActive = false } else { due.append(index) }
+        }
+        return due
     }
 
     /// The link that had `lanes` is lost, or others have them now: all that's wanted is to be subscribed anew, all else is forgotten.
@@ -308,6 +429,7 @@ package struct SubscriptionSet {
         toSubscribe.removeAll(in: lanes)
         toRead.removeAll(in: lanes)
         toUnsubscribe.removeAll(in: lanes)
+        toFill.removeAll(in: lanes)
         if lanes == .all { lingering.removeAll() }
         for index in entries.indices {
             guard let lane = entries[index]?.lane, lanes.contains(lane) else { continue }
@@ -316,6 +438,7 @@ package struct SubscriptionSet {
                 continue
             }
             let generation = nextGeneration()
+            changeFeed(index) { $0.linkLost() }
             change(index) {
                 $0.state = .absent
                 $0.generation = generation
@@ -343,6 +466,7 @@ package struct SubscriptionSet {
 
     private mutating func remove(_ index: Int) {
         count(self[index], by: -1)
+        heldBytes -= self[index].feed.heldBytes
         table.remove(index)
         entries[index] = nil
     }

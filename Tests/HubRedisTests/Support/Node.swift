@@ -20,6 +20,9 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var published: [RequestTag: Result<PublishResult, WireError>] = [:]
     private(set) var answers: [RequestTag: Int] = [:]
     private(set) var subscriptions: [RequestTag: Result<Position, WireError>] = [:]
+    private(set) var moved: [RequestTag: Result<UInt64, WireError>] = [:]
+    private(set) var pages: [RequestTag: Result<HistoryPage, WireError>] = [:]
+    private(set) var marks: [RequestTag: Result<[ReadMark], WireError>] = [:]
     private(set) var applied: [RequestTag: Result<[UInt64], WireError>] = [:]
     private(set) var refreshed: [RequestTag: Result<[Int], WireError>] = [:]
     private(set) var sweeps: [RequestTag: Result<Int, WireError>] = [:]
@@ -56,12 +59,33 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return RequestTag(high: 1, low: lastTag)
     }
 
-    func publish(_ text: String, id: String, to channel: Name) -> RequestTag {
+    func publish(_ text: String, id: String, to channel: Name, attempt: PublishAttempt? = nil) -> RequestTag {
         let tag = tag()
         let publication = Publication(
             messageClass: .chat, user: "alice", device: "phone", messageId: Name(trusted: [UInt8](id.utf8)), time: 1_700_000_000_000,
             payload: [UInt8]("{\"text\":\"\(text)\"}".utf8))
-        broker.publish(publication, to: channel, tag: tag, at: fixture.now)
+        broker.publish(publication, to: channel, attempt: attempt, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func readHistory(_ channel: Name, _ query: HistoryQuery) -> RequestTag {
+        let tag = tag()
+        broker.readHistory(of: channel, query, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func readMarks(_ channel: Name, of user: Name = "alice", limit: Int = 10) -> RequestTag {
+        let tag = tag()
+        broker.readMarks(of: channel, user: user, limit: limit, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    func markRead(_ offset: UInt64, by user: Name = "alice", in channel: Name) -> RequestTag {
+        let tag = tag()
+        let publication = Publication(
+            messageClass: .read, user: user, device: "", messageId: .empty, time: 1_700_000_000_000,
+            payload: [UInt8]("{\"offset\":\(offset)}".utf8))
+        broker.markRead(publication, offset: offset, in: channel, tag: tag, at: fixture.now)
         return tag
     }
 
@@ -137,6 +161,15 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return complaints
     }
 
+    /// Where subscribers of a channel are.
+    func place(_ channel: Name) -> Position? {
+        switch seen[channel]?.last {
+        case .message(let message)?: message.position
+        case .resync(let position, _)?: position
+        case nil: nil
+        }
+    }
+
     func messages(_ channel: Name) -> [PositionedPublication] {
         (seen[channel] ?? []).compactMap { if case .message(let message) = $0 { message } else { nil } }
     }
@@ -150,8 +183,10 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         published[tag] = result
         answers[tag, default: 0] += 1
     }
-    func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) {}
+    func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) { moved[tag] = result }
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) { subscriptions[tag] = result }
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) { pages[tag] = result }
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) { marks[tag] = result }
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
         if case .success = result { probes[tag] = true } else { probes[tag] = false }
     }

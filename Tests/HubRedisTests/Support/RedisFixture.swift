@@ -3,6 +3,7 @@ import HubContracts
 import HubCore
 import HubNet
 import HubRedis
+import HubWire
 
 /// Nodes on one Redis of their own and one loop, for the contracts and for faults.
 final class RedisFixture: BrokerFixture, PresenceStoreFixture {
@@ -10,6 +11,8 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
     let stepped = SteppedLoop()
     private var kept: [AnyObject] = []
     private var made: UInt64 = 0
+    private var unheard: UInt64 = 0
+    private lazy var meddler = server.client()
     var nodeLimit: Int { .max }
     var now: Instant { SteppedLoop.now }
     var timers = PresenceStoreContract.timers
@@ -25,7 +28,7 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
         do {
             return try RedisBackend(
                 loop: stepped.loop, redis: redis, timers: timers, namespaces: BrokerContract.namespaces, incarnation: incarnation,
-                node: name, chance: Chance(seed: made))
+                node: name, chance: Chance(seed: made), tipCheck: .milliseconds(500))
         } catch {
             fatalError("\(error)")
         }
@@ -49,6 +52,29 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
     func run(until condition: () -> Bool) -> Bool { stepped.run(until: condition) }
     func run(limit: Span, until condition: () -> Bool) -> Bool { stepped.run(limit: limit, until: condition) }
     func pass(_ span: Span) { stepped.pass(span) }
+
+    /// As another node's publish would, but on a live channel that nobody hears.
+    func publishUnheard(_ publication: Publication, to channel: Name) {
+        let keys = KeySpace(prefix: "hub")!
+        let namespace = String(decoding: channel.namespace, as: UTF8.self)
+        let options = BrokerContract.namespaces[namespace] ?? HistoryOptions()
+        func key(_ kind: StaticString, _ name: [UInt8]) -> [UInt8] { keys.key(Partition.of(channel), kind, name) }
+        var body = ByteBuffer(capacity: 256)
+        PublicationCodec.encode(publication, into: &body)
+        unheard += 1
+        let mark = [UInt8]("\(Mark(chance: unheard &* 0x9E37_79B9_7F4A_7C15))".utf8)
+        let words: [[UInt8]] =
+            [
+                [UInt8]("EVAL".utf8), Script.publish.source, [UInt8]("4".utf8), key(KeySpace.Kind.meta, channel.bytes),
+                key(KeySpace.Kind.stream, channel.bytes), key(KeySpace.Kind.dedup, [UInt8]("unheard\(unheard)".utf8)),
+                key("unheard:", channel.bytes), mark, mark,
+            ]
+            + [UInt64(options.size), options.ttl.milliseconds, 604_800_000, options.dedup.milliseconds].map { [UInt8]("\($0)".utf8) }
+            + [[UInt8]("finger00".utf8), body.copyBytes()]
+        _ = meddler.text(words)
+    }
+
+    var tailCheck: Span { .seconds(2) }
 
     func forgetRecord(of user: Name) {
         let keys = KeySpace(prefix: "hub")!

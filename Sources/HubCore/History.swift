@@ -1,0 +1,137 @@
+import HubBase
+import HubWire
+
+/// Which part of a channel's history is wanted: what lies between two bounds, in either direction, a page of it.
+package struct HistoryQuery: Sendable, Equatable {
+    package enum Bound: Sendable, Equatable {
+        /// A place that a client or a node was at: its epoch and tag count too.
+        case position(Position)
+        case offset(UInt64)
+        /// Milliseconds since 1970, by the clock of the node that took the publication: as exact as the nodes' clocks agree.
+        case time(UInt64)
+    }
+
+    /// Publications behind this one. A position, forwards: the page says whether it continues without a hole from there. A time: from that
+    /// time on, the time itself included.
+    package var after: Bound?
+    /// Publications before this one.
+    package var before: Bound?
+    /// The newest first, from `before` (or the tip) downwards.
+    package var isReverse: Bool
+    /// Publications of one page, at least 1.
+    package var limit: Int
+    /// Bytes of one page's payloads, with or without what else is kept of a publication; the first one comes however large it is.
+    package var bytesMax: Int
+
+    package init(after: Bound? = nil, before: Bound? = nil, isReverse: Bool = false, limit: Int, bytesMax: Int = 256 * 1024) {
+        self.after = after
+        self.before = before
+        self.isReverse = isReverse
+        self.limit = limit
+        self.bytesMax = bytesMax
+    }
+}
+
+package struct HistoryPage: Sendable, Equatable {
+    package enum Continuity: Sendable, Equatable {
+        /// `after` wasn't a position, or the newest came first (and `before` was no position of another epoch).
+        case notAsked
+        /// Nothing is missing between `after` and the page's first publication (or the tip, when the page is empty).
+        case whole
+        case broken(RecoveryFailure)
+    }
+
+    /// In the order that was asked for. Continuity broken: from the oldest that's kept, wherever `after` was, since nothing that's kept is
+    /// known to the asker for sure; none when `before` was a position of another epoch.
+    package var publications: [PositionedPublication]
+    /// Where the channel stood when the page was read.
+    package var tip: Position
+    /// More lie behind the page's last one, in its direction, within the bounds.
+    package var hasMore: Bool
+    package var continuity: Continuity
+
+    package init(publications: [PositionedPublication], tip: Position, hasMore: Bool, continuity: Continuity) {
+        self.publications = publications
+        self.tip = tip
+        self.hasMore = hasMore
+        self.continuity = continuity
+    }
+}
+
+/// Why it can't be proved that nothing was missed; the name travels as `reason`.
+package enum RecoveryFailure: String, Sendable {
+    /// The channel began anew.
+    case epochChanged
+    /// Something after the position isn't kept any more (or the namespace keeps no history).
+    case trimmed
+    /// The position's offset holds another publication now: history was rolled back.
+    case rolledBack
+    /// The channel hasn't got that far.
+    case ahead
+
+    /// The rule of redis-design §4, for a client at `position` of a channel at `tip`. `first`: the oldest publication that is kept behind the
+    /// position's offset. nil: the history continues from the position without a hole.
+    package static func judge(_ position: Position, tip: Position, first: PositionedPublication?) -> RecoveryFailure? {
+        if position == tip { return nil }
+        if position == .start {
+            guard tip.offset > 0 else { return nil }
+            return first?.position.offset == 1 ? nil : .trimmed
+        }
+        if position.epoch != tip.epoch { return .epochChanged }
+        if position.offset > tip.offset { return .ahead }
+        if position.offset == tip.offset { return .rolledBack }
+        guard let first, first.position.offset == position.offset + 1 else { return .trimmed }
+        return first.previous == position.tag ? nil : .rolledBack
+    }
+}
+
+/// What makes a publication a retry, where its sender says so.
+package struct PublishAttempt: Sendable, Equatable {
+    /// How long ago the sender first sent it, by the sender's own clock. Within the namespace's dedup window its message id alone decides.
+    package var age: Span
+    /// Where the sender knew the channel to be when it first sent it: beyond the window, history after it decides, or nothing can
+    /// (`uncertain`).
+    package var since: Position?
+
+    package init(age: Span, since: Position?) {
+        self.age = age
+        self.since = since
+    }
+
+    /// Its id may be forgotten already: the sender's clock and ours count the same time, but not from the same instant.
+    package func isOlder(than dedup: Span) -> Bool { age + .seconds(1) >= dedup }
+}
+
+extension WireError {
+    package static let uncertain = WireError(
+        .uncertain,
+        "It can't be told any more whether this message was published: its id is forgotten, and history doesn't reach back. Read the history."
+    )
+    package static let readersFull = WireError(
+        .storeFull, "The channel keeps the read positions of \(ReadMark.perChannel) users, and no more.", mayRetry: false)
+}
+
+extension HistoryPage {
+    /// As much of it as weighs no more than `bytes` on the wire; the first publication however large it is. The rest is `hasMore`.
+    package func trimmed(to bytes: Int, channel: Name, format: WireFormat) -> HistoryPage {
+        var left = bytes
+        let fits = publications.prefix { next in
+            left -= next.publication.weight(channel: channel, format)
+            return left >= 0
+        }.count
+        let count = max(fits, min(publications.count, 1))
+        guard count < publications.count else { return self }
+        var page = self
+        page.publications.removeLast(publications.count - count)
+        page.hasMore = true
+        return page
+    }
+}
+
+extension Publication {
+    /// What it weighs at most, or nearly so, in an answer of that format: a payload of the other format may grow sixfold.
+    package func weight(channel: Name, _ format: WireFormat) -> Int {
+        let names = channel.bytes.count + user.bytes.count + device.bytes.count + messageId.bytes.count
+        return payload.count * (payloadFormat == format ? 1 : 6) + names * 2 + 200
+    }
+}

@@ -1,0 +1,76 @@
+import HubBase
+import HubCore
+import Testing
+
+@Suite struct TypingTests {
+    private static func at(_ milliseconds: UInt64) -> Instant { Instant(nanoseconds: 1_000_000_000) + .milliseconds(milliseconds) }
+
+    @Test("a repeated true within the throttle isn't handed on, a later one is")
+    func throttle() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(0)) == true)
+        #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(1_999)) == false)
+        #expect(throttle.passes(true, of: 1, in: "d", at: Self.at(1_999)) == true)
+        #expect(throttle.passes(true, of: 2, in: "c", at: Self.at(1_999)) == true)
+        #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(2_000)) == true)
+    }
+
+    @Test("a change goes at once, the same again doesn't")
+    func stops() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(0)) == true)
+        #expect(throttle.passes(false, of: 1, in: "c", at: Self.at(1)) == true)
+        #expect(throttle.passes(false, of: 1, in: "c", at: Self.at(2)) == false)
+        #expect(throttle.passes(true, of: 1, in: "c", at: Self.at(3)) == true)
+    }
+
+    @Test("who has stopped needn't be told so at the close")
+    func stopped() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        _ = throttle.passes(true, of: 1, in: "c", at: Self.at(0))
+        _ = throttle.passes(false, of: 1, in: "c", at: Self.at(1))
+        #expect(throttle.closed(1, at: Self.at(2)) == [])
+    }
+
+    @Test("a connection that closes leaves the channels that still believe it")
+    func closes() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        _ = throttle.passes(true, of: 1, in: "old", at: Self.at(0))
+        _ = throttle.passes(true, of: 1, in: "new", at: Self.at(5_000))
+        #expect(throttle.closed(1, at: Self.at(6_000)) == ["new"])
+        #expect(throttle.closed(1, at: Self.at(6_000)) == [])
+    }
+
+    @Test("memory is bounded: eight channels a connection, nothing beyond the expiry")
+    func bounded() {
+        var throttle = TypingThrottle(throttle: .seconds(2), expire: .seconds(6))
+        for number in 0..<100 { _ = throttle.passes(true, of: 1, in: Name(trusted: Array("c\(number)".utf8)), at: Self.at(0)) }
+        #expect(throttle.closed(1, at: Self.at(1)).count == TypingThrottle.channelsMax)
+        _ = throttle.passes(true, of: 2, in: "c", at: Self.at(0))
+        throttle.prune(at: Self.at(6_000))
+        #expect(throttle.count == 0)
+    }
+
+    @Test("who isn't heard again in time has stopped, and that is told once")
+    func expires() {
+        let alice = TypingBoard.Typist(channel: "c", user: "alice", device: "phone")
+        var board = TypingBoard(expire: .seconds(6))
+        board.told(true, of: alice, at: Self.at(0))
+        board.told(true, of: alice, at: Self.at(4_000))
+        #expect(board.expired(at: Self.at(9_999)) == [])
+        #expect(board.expired(at: Self.at(10_000)) == [alice])
+        #expect(board.expired(at: Self.at(10_001)) == [])
+        board.told(true, of: alice, at: Self.at(11_000))
+        board.told(false, of: alice, at: Self.at(11_001))
+        #expect(board.isEmpty)
+    }
+
+    @Test("beyond its bound the board remembers nobody")
+    func board() {
+        var board = TypingBoard(expire: .seconds(6), limit: 2)
+        for user: Name in ["a", "b", "c"] {
+            board.told(true, of: TypingBoard.Typist(channel: "c", user: user, device: .empty), at: Self.at(0))
+        }
+        #expect(board.expired(at: Self.at(7_000)).count == 2)
+    }
+}

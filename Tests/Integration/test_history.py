@@ -1,0 +1,250 @@
+"""History over WebSocket and HTTP, publishing over HTTP once and in batches; embedded and with two nodes."""
+
+import time
+import urllib.parse
+
+import pytest
+
+from client import Client
+from hub import Hub, RedisServer, eventually, request
+
+
+@pytest.fixture(params=["embedded", "redis"], scope="module")
+def nodes(request, folder):
+    """One node on its own, or two that share a Redis; channels are each test's own."""
+    import hub as library
+    settings = {"namespaces.none.history.size": 0}
+    if request.param == "embedded":
+        with library.running(Hub(folder, settings=settings)) as node:
+            yield [node]
+    else:
+        with library.running(RedisServer(folder)) as redis:
+            with library.running(*(Hub(folder, name=name, redis=redis.url, settings=settings) for name in ("n1", "n2"))) as both:
+                yield both
+
+
+@pytest.fixture
+def channel(request):
+    return f"room:{request.node.name}"
+
+
+def fill(nodes, channel, count):
+    """Publications 1 to `count` by their offset, as `history` has them."""
+    with Client(nodes[0], user="alice") as alice:
+        for number in range(1, count + 1):
+            alice.request("chat", channel=channel, messageId=f"m{number}", payload=number)
+        return {message["offset"]: message for message in alice.request("history", channel=channel, limit=1000)["publications"]}
+
+
+def page(nodes, channel, **query):
+    return request(f"{nodes[-1].url}/v1/channels/{urllib.parse.quote(channel, safe='')}/history?{urllib.parse.urlencode(query)}")
+
+
+QUERIES = [
+    ({}, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], False),
+    ({"limit": 3}, [1, 2, 3], True),
+    ({"limit": 10}, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], False),
+    ({"since": 4}, [5, 6, 7, 8, 9, 10], False),
+    ({"since": 4, "limit": 2}, [5, 6], True),
+    ({"since": 0, "before": 3}, [1, 2], False),
+    ({"since": 3, "before": 8, "limit": 2}, [4, 5], True),
+    ({"since": 9, "before": 3}, [], False),
+    ({"since": 10}, [], False),
+    ({"before": 0}, [], False),
+    ({"reverse": True, "limit": 3}, [10, 9, 8], True),
+    ({"reverse": True, "before": 8, "limit": 3}, [7, 6, 5], True),
+    ({"reverse": True, "before": 3}, [2, 1], False),
+    ({"reverse": True, "since": 7}, [10, 9, 8], False),
+    ({"reverse": True, "before": 2**53 - 1, "limit": 1}, [10], True),
+]
+
+
+def test_pages_in_both_directions_with_bounds_and_limits(nodes, channel):
+    kept = fill(nodes, channel, 10)
+    with Client(nodes[-1], user="bob") as bob, Client(nodes[0], user="carol", subprotocols=("hub.v1.msgpack",)) as carol:
+        for query, offsets, more in QUERIES:
+            answers = [client.request("history", channel=channel, **query) for client in (bob, carol)]
+            status, _, body = page(nodes, channel, **{key: str(value).lower() for key, value in query.items()})
+            assert status == 200
+            for answer in [*answers, body]:
+                assert [message["offset"] for message in answer["publications"]] == offsets, query
+                assert answer.get("more", False) == more, query
+                assert answer["publications"] == [kept[offset] for offset in offsets]
+                assert answer["channel"] == channel
+                assert "recovered" not in answer
+            assert body == {key: value for key, value in answers[0].items() if key not in ("type", "id")}
+        # Where to go on, and where the channel stands.
+        assert bob.request("history", channel=channel, limit=3)["position"] == kept[3]["position"]
+        assert bob.request("history", channel=channel, since=8)["position"] == kept[10]["position"]
+        assert bob.request("history", channel=channel, reverse=True, limit=1, before=4)["position"] == kept[10]["position"]
+
+
+def test_a_walk_by_positions_finds_everything_once(nodes, channel):
+    kept = fill(nodes, channel, 25)
+    with Client(nodes[-1], user="bob") as bob:
+        forwards, answer = [], bob.request("history", channel=channel, since=".0.", limit=4)
+        assert answer["recovered"] is True
+        while True:
+            forwards += answer["publications"]
+            if not answer.get("more"):
+                break
+            answer = bob.request("history", channel=channel, since=answer["position"], limit=4)
+            assert answer["recovered"] is True
+        backwards, answer = [], bob.request("history", channel=channel, reverse=True, limit=4)
+        while True:
+            backwards += answer["publications"]
+            if not answer.get("more"):
+                break
+            answer = bob.request("history", channel=channel, reverse=True, limit=4, before=answer["publications"][-1]["position"])
+    assert forwards == list(kept.values()) and backwards == list(reversed(forwards))
+
+
+def test_by_time(nodes, channel):
+    with Client(nodes[0], user="alice") as alice:
+        for number in range(6):
+            alice.request("chat", channel=channel, payload=number)
+            time.sleep(0.02)
+        kept = alice.request("history", channel=channel)["publications"]
+        third = kept[2]["time"]
+        assert alice.request("history", channel=channel, sinceTime=third)["publications"] == kept[2:]
+        assert alice.request("history", channel=channel, beforeTime=third)["publications"] == kept[:2]
+        assert alice.request("history", channel=channel, beforeTime=third, reverse=True, limit=1)["publications"] == [kept[1]]
+        assert page(nodes, channel, sinceTime=third, beforeTime=third + 1)[2]["publications"] == [kept[2]]
+        assert alice.request("history", channel=channel, sinceTime=2**53 - 1)["publications"] == []
+
+
+def test_a_position_that_does_not_continue_is_told(nodes, channel):
+    kept = fill(nodes, channel, 5)
+    epoch, _, tag = kept[3]["position"].split(".")
+    with Client(nodes[-1], user="bob") as bob:
+        for position, reason in ((f"qqqqqqqq.3.{tag}", "epochChanged"), (f"{epoch}.3.qqqqqqqq", "rolledBack"), (f"{epoch}.99.{tag}", "ahead")):
+            answer = bob.request("history", channel=channel, since=position)
+            assert (answer["recovered"], answer["reason"]) == (False, reason)
+            body = page(nodes, channel, since=position)[2]
+            assert (body["recovered"], body["reason"]) == (False, reason)
+        assert bob.request("history", channel=channel, since=kept[3]["position"])["recovered"] is True
+
+
+def test_a_channel_that_never_was(nodes, channel):
+    with Client(nodes[-1], user="bob") as bob:
+        answer = bob.request("history", channel=channel)
+        assert (answer["offset"], answer["position"], answer["publications"]) == (0, ".0.", [])
+    assert page(nodes, "none:x")[2]["publications"] == []
+
+
+def test_bad_questions_have_names(nodes, channel):
+    fill(nodes, channel, 3)
+    bad = [
+        ("since=-1", "badPosition"), ("since=1.5", "badPosition"), ("since=x", "badPosition"), ("since=9007199254740992", "badPosition"), ("since=4", "badPosition"),
+        ("before=-1", "badPosition"), ("limit=0", "malformed"), ("limit=1001", "tooMany"), ("limit=-1", "malformed"), ("limit=1e3", "malformed"),
+        ("limit=99999999999999999999", "malformed"), ("reverse=1", "malformed"), ("since=1&sinceTime=1", "malformed"), ("beforeTime=x", "malformed"),
+    ]
+    for query, code in bad:
+        status, _, body = request(f"{nodes[-1].url}/v1/channels/{urllib.parse.quote(channel, safe='')}/history?{query}")
+        assert body["error"]["code"] == code and status in (400, 422), query
+    with Client(nodes[-1], user="bob") as bob:
+        for fields, code in (
+                ('"since":-1', "malformed"), ('"since":1.5', "malformed"), ('"since":9007199254740992', "malformed"), ('"since":1e30', "malformed"),
+                ('"since":"x"', "badPosition"), ('"since":"7"', "badPosition"), ('"since":4', "badPosition"), ('"before":true', "malformed"), ('"limit":0', "malformed"),
+                ('"limit":1001', "tooMany"), ('"limit":9007199254740991', "tooMany"), ('"limit":-1', "malformed"), ('"limit":"5"', "malformed"), ('"reverse":"true"', "malformed"),
+                ('"since":1,"sinceTime":1', "malformed"), ('"sinceTime":"x"', "malformed"), ('"beforeTime":-1', "malformed"), ('"since":null', "malformed")):
+            bob.send_raw('{"type":"history","id":7,"channel":"%s",%s}' % (channel, fields))
+            answer = bob.expect(lambda message: message.get("id") == 7)
+            assert (answer["type"], answer.get("code")) == ("error", code), fields
+        for name in ("", "x" * 256, "a\u0001", "a\u007f"):
+            bob.send({**{"type": "history", "id": 8}, "channel": name}) if 0 < len(name) < 256 and name.isprintable() else bob.send_raw(
+                '{"type":"history","id":8,"channel":"%s"}' % name.encode("unicode_escape").decode().replace("\\x", "\\u00"))
+            assert bob.expect(lambda message: message.get("id") == 8)["code"] == "badName"
+    for path in ("a%00b", "a%0ab", "", "x" * 256, "%ff"):
+        assert request(f"{nodes[-1].url}/v1/channels/{path}/history")[0] == 400, path
+    assert request(f"{nodes[-1].url}/v1/channels/a/history", method="POST", body={})[0] == 405
+    assert request(f"{nodes[-1].url}/v1/channels/a/stories")[0] == 404
+
+
+def test_etag(nodes, channel):
+    fill(nodes, channel, 3)
+    status, headers, body = page(nodes, channel, limit=2)
+    assert status == 200 and headers["Cache-Control"] == "private, no-cache" and "Authorization" in headers.get_all("Vary")
+    tag = headers["ETag"]
+    address = f"{nodes[0].url}/v1/channels/{urllib.parse.quote(channel, safe='')}/history"
+    for known in (tag, f'"other", {tag}', f"W/{tag}", "*"):
+        again = request(f"{address}?limit=2", headers={"If-None-Match": known})
+        assert (again[0], again[2], again[1]["ETag"]) == (304, b"", tag), known
+    # Another question, or another answer.
+    assert request(f"{address}?limit=1", headers={"If-None-Match": tag})[0] == 200
+    assert request(f"{address}?reverse=true&limit=2", headers={"If-None-Match": tag})[0] == 200
+    everything = request(address)[1]["ETag"]
+    with Client(nodes[0], user="alice") as alice:
+        alice.request("chat", channel=channel, payload=4)
+    assert request(address, headers={"If-None-Match": everything})[0] == 200
+
+
+def test_the_api_key_needs_the_scope(start):
+    import hashlib
+    import json
+    keys = [{"id": scope, "digest": hashlib.sha256(scope.encode()).hexdigest(), "scopes": [scope]} for scope in ("read", "publish")]
+    node = start(Hub, settings={"api.keys": json.dumps(keys)})
+    address = f"{node.url}/v1/channels/room/history"
+    assert request(address)[0] == 401
+    assert request(address, key="publish")[0] == 403
+    assert request(address, key="read")[0] == 200
+
+
+# Publishing
+
+def publish(nodes, body, key=None):
+    return request(f"{nodes[-1].url}/v1/publish", "POST", body, headers={"Idempotency-Key": key} if key else {})
+
+
+def test_the_idempotency_key_is_the_message_id(nodes, channel):
+    status, _, first = publish(nodes, {"channel": channel, "payload": 1}, key="k-1")
+    assert (status, first["messageId"]) == (200, "k-1")
+    assert publish(nodes, {"channel": channel, "payload": 1}, key="k-1")[2] == {**first, "duplicate": True}
+    assert publish(nodes, {"channel": channel, "payload": 1}, key='"k-1"')[2]["duplicate"]
+    assert publish(nodes, {"channel": channel, "payload": 1, "messageId": "k-1"})[2]["duplicate"]
+    assert publish(nodes, {"channel": channel, "payload": 1, "messageId": "k-1"}, key="k-1")[2]["duplicate"]
+    status, _, body = publish(nodes, {"channel": channel, "payload": 1, "messageId": "k-2"}, key="k-1")
+    assert (status, body["error"]["code"]) == (400, "malformed")
+    assert publish(nodes, {"channel": channel, "payload": 1}, key="k" * 64)[0] == 200
+    assert publish(nodes, {"channel": channel, "payload": 1}, key="k" * 65)[0] == 400
+    assert publish(nodes, {"channel": channel, "payload": 2}, key="k-1")[0] == 409
+
+
+def test_a_batch_is_published_in_order_each_with_its_own_answer(nodes, channel):
+    with Client(nodes[0], user="bob") as bob:
+        bob.subscribe(channel)
+        messages = [
+            {"channel": channel, "payload": 1, "user": "alice"}, {"channel": channel, "payload": 2, "class": "event", "messageId": "own"},
+            {"channel": "", "payload": 3}, {"channel": channel}, 5, {"channel": channel, "payload": 6, "class": "shout"},
+            {"channel": channel, "payload": 7, "age": -1}, {"channel": channel, "payload": 8, "messageId": "x" * 65}, {"channel": channel, "payload": 9},
+        ]
+        status, _, body = publish(nodes, {"messages": messages}, key="batch")
+        assert status == 200 and "error" not in body
+        codes = [entry.get("error", {}).get("code") for entry in body["results"]]
+        assert codes == [None, None, "badName", "malformed", "malformed", "malformed", "malformed", "badName", None]
+        assert [entry.get("messageId") for entry in body["results"]] == ["batch:0", "own", None, None, None, None, None, None, "batch:8"]
+        heard = [bob.expect(lambda message: message["type"] in ("chat", "event")) for _ in range(3)]
+        assert [message["payload"] for message in heard] == [1, 2, 9]
+        assert [message["position"] for message in heard] == [entry["position"] for entry in body["results"] if "position" in entry]
+        again = publish(nodes, {"messages": messages}, key="batch")[2]["results"]
+        assert [entry.get("duplicate") for entry in again] == [True, True, None, None, None, None, None, None, True]
+
+
+def test_a_batch_that_fails_whole_has_the_first_errors_status(nodes, channel):
+    status, _, body = publish(nodes, {"messages": [{"channel": channel}, {"payload": 1}]})
+    assert status == 400 and body["error"] == body["results"][0]["error"]
+    for messages, code in (([], 400), ({}, 400), ("x", 400), ([{"channel": channel, "payload": 1}] * 101, 422)):
+        assert publish(nodes, {"messages": messages})[0] == code
+    status, _, body = publish(nodes, {"messages": [{"channel": channel, "payload": number} for number in range(100)]})
+    assert status == 200 and [entry["offset"] for entry in body["results"]] == list(range(1, 101))
+
+
+def test_a_late_retry_over_http(nodes, channel):
+    first = publish(nodes, {"channel": channel, "payload": 1, "messageId": "m1"})[2]
+    assert publish(nodes, {"channel": channel, "payload": 1, "messageId": "m1", "age": 60_000})[2]["duplicate"]
+    late = {"channel": channel, "payload": 2, "age": 10**9}
+    assert publish(nodes, {**late, "messageId": "m2"})[0] == 409
+    assert publish(nodes, {**late, "messageId": "m2", "since": first["position"]})[0] == 200
+    assert publish(nodes, {**late, "messageId": "m3", "since": "x"})[0] == 400
+    assert publish(nodes, {**late, "messageId": "m3", "since": 5})[0] == 400
+    assert eventually(lambda: page(nodes, channel)[2]["offset"] == 2)
