@@ -92,6 +92,7 @@ package final class RedisBackend {
 
     private func wantOwnChannels() {
         _ = subscriber.set.want(keys.probeChannel(incarnation), .probe)
+        _ = subscriber.set.want(keys.controlChannel(incarnation), .control)
         for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
     }
 
@@ -228,7 +229,7 @@ package final class RedisBackend {
             answerWaiters(index, channel)
         case .feed(let partition):
             if outcome.missed != nil { store?.delegate?.changed([], partition: partition, gap: true) }
-        case .probe: break
+        case .probe, .control: break
         }
     }
 
@@ -262,6 +263,7 @@ package final class RedisBackend {
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
+        case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -284,6 +286,7 @@ package final class RedisBackend {
                 foreignMessages += 1
                 positionRead(index, generation, subject, .start)
             }
+        case .control(_, _, let tag): broker?.delegate?.sent(.failure(error), tag: tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -294,6 +297,7 @@ package final class RedisBackend {
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer) {
         let subject = subscriber.set[index].subject
         if subject == .probe { return probeCameBack(body) }
+        if subject == .control { return broker?.delegate?.received(control: body) ?? () }
         guard let message = LiveMessage(body) else {
             foreignMessages += 1
             return
@@ -311,7 +315,7 @@ package final class RedisBackend {
         case (.feed(let partition), .positioned(let position, let previous, let body)):
             let verdict = subscriber.set.judge(index, position, previous: previous, pongs: subscriber.pongs)
             store?.heard(body, verdict, partition: partition)
-        case (.feed, .ephemeral), (.probe, _): foreignMessages += 1
+        case (.feed, .ephemeral), (.probe, _), (.control, _): foreignMessages += 1
         }
     }
 }

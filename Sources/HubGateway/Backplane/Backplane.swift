@@ -27,6 +27,10 @@ final class Backplane {
 
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
+    /// Posts for streams of other loops and nodes.
+    var exchange = PostExchange()
+    /// What a post may hold (limits.messageBytes), whoever sends it.
+    var postBytesMax: Int
     private var tickedAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
     private let ownLoop: Int?
@@ -35,11 +39,12 @@ final class Backplane {
     /// The `high` word of tags: loops use their number, the machine and we our own.
     static let machineTags: UInt64 = 1 << 32
     static let probeTag = RequestTag(high: 1 << 33, low: 1)
+    static let controlTags: UInt64 = 1 << 34
     static let loopsMax = 64
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
+        postBytesMax: Int, chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
         at now: Instant
     ) {
         self.node = node
@@ -50,6 +55,7 @@ final class Backplane {
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
+        self.postBytesMax = postBytesMax
         self.now = now
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
@@ -74,6 +80,7 @@ final class Backplane {
             tickedAt = now
             machine.tick(at: now)
             watchHealth()
+            advanceExchange()
             state.report(numbers)
         }
         carryOutPresence()
@@ -121,7 +128,11 @@ final class Backplane {
         case .unwatch(let users, let loop): machine.unwatch(users, loop: loop)
         case .readPresence(let users, let tag): store.read(users, tag: tag, at: now)
         case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
-        case .reconfigured(let configuration): broker.setNamespaces(configuration.namespaces)
+        case .post(let post, let tag): pass(post, tag: tag)
+        case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
+        case .reconfigured(let configuration):
+            broker.setNamespaces(configuration.namespaces)
+            postBytesMax = configuration.limits.messageBytes
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
@@ -139,6 +150,8 @@ final class Backplane {
     }
 
     // MARK: To loops
+
+    var loopCount: Int { loops.count }
 
     func post(_ message: LoopMessage, to loop: UInt64) {
         guard loop < UInt64(outgoing.count) else { return }

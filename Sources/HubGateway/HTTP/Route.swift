@@ -7,6 +7,9 @@ enum Route {
     case server
     case alive, ready, metrics, page
     case socket, echo
+    /// Server-sent events down, and posts up to one stream.
+    case stream
+    case streamPost([UInt8])
     case user([UInt8])
     case presence, publish, nodes
 
@@ -24,6 +27,7 @@ enum Route {
         case ("v1", 2):
             switch words[1] {
             case "ws": self = .socket
+            case "sse": self = .stream
             case "echo":
                 guard configuration.diagnostics.echo else { return nil }
                 self = .echo
@@ -33,6 +37,7 @@ enum Route {
             default: return nil
             }
         case ("v1", 3) where words[1] == "presence": self = .user(path[2])
+        case ("v1", 3) where words[1] == "sse": self = .streamPost(path[2])
         default: return nil
         }
     }
@@ -40,9 +45,9 @@ enum Route {
     func takes(_ method: HTTPMethod) -> Bool {
         switch self {
         case .server: false
-        case .alive, .ready, .metrics, .page, .user, .nodes: method == .get || method == .head
+        case .alive, .ready, .metrics, .page, .user, .nodes, .stream: method == .get || method == .head
         case .socket, .echo: method == .get
-        case .presence, .publish: method == .post
+        case .presence, .publish, .streamPost: method == .post
         }
     }
 
@@ -50,9 +55,9 @@ enum Route {
     var allowed: String {
         switch self {
         case .server: "GET, HEAD, POST, OPTIONS"
-        case .alive, .ready, .metrics, .page, .user, .nodes: "GET, HEAD, OPTIONS"
+        case .alive, .ready, .metrics, .page, .user, .nodes, .stream: "GET, HEAD, OPTIONS"
         case .socket, .echo: "GET, OPTIONS"
-        case .presence, .publish: "POST, OPTIONS"
+        case .presence, .publish, .streamPost: "POST, OPTIONS"
         }
     }
 }

@@ -131,6 +131,7 @@ extension GatewayLoop {
 
     private func join(_ id: ConnectionID, slot: Int) {
         if channels.add(id.index, to: slot, sessions[Int(id.index)].format) { numbers.subscriptions += 1 }
+        if sessions[Int(id.index)].isStream { followDefault(id, slot) }
     }
 
     // MARK: Answering
@@ -183,6 +184,7 @@ extension GatewayLoop {
             guard let slot = channels.slot(of: channel) else { throw WireError(.notSubscribed, "not subscribed to \(channel)") }
             guard channels.remove(id.index, from: slot) else { throw WireError(.notSubscribed, "not subscribed to \(channel)") }
             numbers.subscriptions -= 1
+            if sessions[Int(id.index)].isStream && channel == sessions[Int(id.index)].defaultChannel { net.follow(0, on: id) }
             dropIfEmpty(slot)
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {

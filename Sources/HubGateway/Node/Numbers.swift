@@ -1,3 +1,4 @@
+import HubCore
 import HubNet
 import HubWire
 
@@ -16,6 +17,10 @@ struct LoopNumbers: Sendable {
     var refusals: [UInt64] = [UInt64](repeating: 0, count: ErrorCode.allCases.count)
     var resyncs: UInt64 = 0
     var authenticationFailures: UInt64 = 0
+    /// Open streams of events; they're among the sessions.
+    var streams = 0
+    /// Posts to streams that this loop answered, by what became of them.
+    var streamPosts: [UInt64] = [UInt64](repeating: 0, count: StreamPostOutcome.allCases.count)
     /// WebSockets that weren't opened because too many came at once.
     var turnedAway: UInt64 = 0
 }
@@ -29,4 +34,9 @@ struct BackplaneNumbers: Sendable {
     /// Typing that was fanned out locally while the broker was away.
     var localOnly: UInt64 = 0
     var probesFailed: UInt64 = 0
+    /// Posts that were passed on to other nodes, and such that came from them.
+    var postsForwarded: UInt64 = 0
+    var postsReceived: UInt64 = 0
+    /// Messages on the node's control channel that it couldn't read.
+    var controlForeign: UInt64 = 0
 }

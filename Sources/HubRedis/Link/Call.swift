@@ -20,6 +20,7 @@ enum Call {
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
     case probe(UInt64)
+    case control(Name, [UInt8], RequestTag)
     case ping
     case setUp(SetUp)
 
@@ -35,7 +36,7 @@ enum Call {
     var isScript: Bool {
         switch self {
         case .publish, .markRead, .apply, .refresh, .find, .expire, .inspect, .announce: true
-        case .broadcast, .states, .position, .probe, .ping, .setUp: false
+        case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
 }

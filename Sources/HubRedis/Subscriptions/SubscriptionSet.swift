@@ -14,9 +14,11 @@ package struct SubscriptionSet {
         case channel(Name)
         case feed(Int)
         case probe
+        /// Other nodes' words to this one.
+        case control
 
         /// A subject with positions counts as heard only when its position is known.
-        package var hasPosition: Bool { self != .probe }
+        package var hasPosition: Bool { self != .probe && self != .control }
     }
 
     package enum State: Equatable {
