@@ -99,6 +99,6 @@ let package = Package(
 if Context.environment["HUB_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
-            name: "hub-fuzz", dependencies: ["HubBase", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Sources",
+            name: "hub-fuzz", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Sources",
             swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])], linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }

@@ -6,7 +6,7 @@ import Glibc
 import HubBase
 
 enum FuzzTarget: String, CaseIterable {
-    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, events, control
 
     func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
@@ -22,6 +22,8 @@ enum FuzzTarget: String, CaseIterable {
         case .publication: fuzzPublication(bytes)
         case .reply: fuzzReply(bytes)
         case .proxy: fuzzProxy(bytes)
+        case .events: fuzzEvents(bytes)
+        case .control: fuzzControl(bytes)
         }
     }
 }

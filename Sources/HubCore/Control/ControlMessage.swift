@@ -15,7 +15,8 @@ package enum ControlMessage: Sendable, Equatable {
 
     package init?(_ bytes: UnsafeRawBufferPointer, bodyMax: Int) {
         var reader = Reader(rest: bytes)
-        guard let kind = reader.field(limit: 1), kind.count == 1, let from = reader.field(limit: NodeName.lengthMax).flatMap(NodeName.parse),
+        guard let kind = reader.field(limit: 1), kind.count == 1,
+            let from = reader.field(limit: NodeName.lengthMax).flatMap(NodeName.parse),
             let number = reader.field(limit: 16).flatMap(Self.number)
         else { return nil }
         switch kind[0] {

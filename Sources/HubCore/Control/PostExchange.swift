@@ -14,6 +14,9 @@ package struct PostExchange {
     package static let resendInterval: Span = .milliseconds(250)
     package static let postsMax = 1024
     package static let bytesMax = 16 << 20
+    /// Posts that nobody heard and that are kept for sending again. Beyond it, as under a flood of made-up keys, nobody heard means unknown at once, so
+    /// that those can't keep others' posts out.
+    package static let unheardMax = 64
 
     private struct Waiting {
         var post: StreamPost
@@ -31,7 +34,10 @@ package struct PostExchange {
     private var lastNumber: UInt64 = 0
     private var bytes = 0
 
-    package init() {}
+    private let unheardLimit: Int
+
+    /// `isAlone`: there are no other nodes to wait for.
+    package init(isAlone: Bool = false) { unheardLimit = isAlone ? 0 : Self.unheardMax }
 
     package var count: Int { waiting.count }
 
@@ -54,6 +60,8 @@ package struct PostExchange {
             // It isn't needed any more, only its answer is.
             bytes -= waiting[number]?.post.body.count ?? 0
             waiting[number]?.post.body = []
+        } else if unheard.count >= unheardLimit && !unheard.contains(number) {
+            return end(number, .unknown)
         } else {
             waiting[number]?.resendAt = now + Self.resendInterval
             unheard.insert(number)

@@ -19,9 +19,9 @@ package struct Session: Sendable {
     package var phase: Phase
     /// What it speaks: chosen in the opening handshake, for good.
     package var format: WireFormat
-    package var generation: UInt32
     /// Hears by server-sent events, speaks by posts.
     package var isStream: Bool
+    package var generation: UInt32
     package var rights: Rights
     /// Empty until authenticated.
     package var user: Name

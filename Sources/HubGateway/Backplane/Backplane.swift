@@ -28,7 +28,7 @@ final class Backplane {
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
     /// Posts for streams of other loops and nodes.
-    var exchange = PostExchange()
+    var exchange: PostExchange
     /// What a post may hold (limits.messageBytes), whoever sends it.
     var postBytesMax: Int
     private var tickedAt = Instant(nanoseconds: 0)
@@ -44,7 +44,8 @@ final class Backplane {
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        postBytesMax: Int, chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
+        postBytesMax: Int, chance: Chance, mailbox: Mailbox<BackplaneMessage>, loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)],
+        ownLoop: Int?,
         at now: Instant
     ) {
         self.node = node
@@ -56,6 +57,8 @@ final class Backplane {
         self.loops = loops
         self.ownLoop = ownLoop
         self.postBytesMax = postBytesMax
+        // The embedded broker, on a gateway loop, knows of no other node.
+        exchange = PostExchange(isAlone: ownLoop != nil)
         self.now = now
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)

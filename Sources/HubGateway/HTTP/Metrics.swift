@@ -78,7 +78,8 @@ enum Metrics {
         page.counter(
             "hub_stream_events_total", "Messages written as events, a broadcast's once for each loop (twice with ids).",
             sum(loops) { $0.net.events })
-        page.counter("hub_control_foreign_total", "Messages on the node's control channel that weren't understood.", backplane.controlForeign)
+        page.counter(
+            "hub_control_foreign_total", "Messages on the node's control channel that weren't understood.", backplane.controlForeign)
         page.gauge("hub_send_memory_bytes", "Memory of what waits to be sent.", UInt64(max(limits.sendMemory.inUse, 0)))
         page.gauge("hub_send_memory_limit_bytes", "limits.sendMemory.", UInt64(max(limits.sendMemory.limit, 0)))
         page.family(

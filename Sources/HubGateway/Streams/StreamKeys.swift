@@ -4,17 +4,17 @@ import HubBase
 ///
 /// A key is the connection's id, which others get to see, and a code over it by a secret of this process. So nothing is kept for a stream, and any loop
 /// of the node can check any of them.
-struct StreamKeys: Sendable {
+package struct StreamKeys: Sendable {
     private let secret: Secret
 
     /// `secret`: 32 bytes of the system's chance.
-    init(secret: Secret) { self.secret = secret }
+    package init(secret: Secret) { self.secret = secret }
 
     /// 128 bits of the code, in hex digits.
-    static let proofBytes = 32
+    package static let proofBytes = 32
 
     /// `<connection>.<proof>`.
-    func key(of connection: Name) -> Name { Name(trusted: connection.bytes + [UInt8(ascii: ".")] + proof(of: connection)) }
+    package func key(of connection: Name) -> Name { Name(trusted: connection.bytes + [UInt8(ascii: ".")] + proof(of: connection)) }
 
     private func proof(of connection: Name) -> [UInt8] {
         let digits = Array("0123456789abcdef".utf8)
@@ -22,10 +22,10 @@ struct StreamKeys: Sendable {
     }
 
     /// Takes the same time wherever a guess goes wrong.
-    func proves(_ proof: [UInt8], _ connection: Name) -> Bool { Digest.isEqual(proof, self.proof(of: connection)) }
+    package func proves(_ proof: [UInt8], _ connection: Name) -> Bool { Digest.isEqual(proof, self.proof(of: connection)) }
 
     /// The two halves of what a client gave as a key; nil when it can't be one.
-    static func split(_ key: [UInt8]) -> (connection: Name, proof: [UInt8])? {
+    package static func split(_ key: [UInt8]) -> (connection: Name, proof: [UInt8])? {
         guard let dot = key.lastIndex(of: UInt8(ascii: ".")), key.count - dot - 1 == proofBytes,
             let connection = Name(validating: Array(key[..<dot]), limit: 64),
             !connection.bytes.contains(UInt8(ascii: ":"))

@@ -57,7 +57,8 @@ extension Backlog {
         if conflating { backlog.pointee.unconflated = 0 }
         guard !backlog.pointee.marks.isEmpty else { return dropped }
         let ranges = judge(
-            waiting(backlog), backlog.pointee.walk, &backlog.pointee.marks, at: backlog.pointee.left, notBefore: backlog.pointee.partOfFrame, conflating, &newer,
+            waiting(backlog), backlog.pointee.walk, &backlog.pointee.marks, at: backlog.pointee.left,
+            notBefore: backlog.pointee.partOfFrame, conflating, &newer,
             &dropped)
         remove(ranges, from: backlog)
         return dropped
@@ -66,7 +67,8 @@ extension Backlog {
     /// Takes the marks of dropped frames (and of such as have begun to leave) out of `marks`, moves the others' offsets, and returns the dropped
     /// frames' ranges in `bytes`, whose first byte has the offset `start`. `newer`: values that come after these; those of these are added.
     private static func judge(
-        _ bytes: UnsafeRawBufferPointer, _ walk: FrameWalk, _ marks: inout [FrameMark], at start: Int, notBefore border: Int, _ conflating: Bool,
+        _ bytes: UnsafeRawBufferPointer, _ walk: FrameWalk, _ marks: inout [FrameMark], at start: Int, notBefore border: Int,
+        _ conflating: Bool,
         _ newer: inout Set<Value>, _ dropped: inout DroppedFrames
     ) -> [Range<Int>] {
         var ranges: [Range<Int>] = []

@@ -121,7 +121,9 @@ extension NetLoop {
             return armPing(id.index, connection)
         }
         guard takesAll(connection) || hasMovedOn(id.index, connection) else { return dropSilent(id.index, connection) }
-        connection.pointee.lastInbound = state.pointee.now.nanoseconds
+        // The answer came after the comment left: the next one is due an interval after it, not after the verdict.
+        let asked = state.pointee.now.nanoseconds - min(options.limits.pong.nanoseconds, state.pointee.now.nanoseconds)
+        connection.pointee.lastInbound = max(lastSign(connection).nanoseconds, asked)
         armPing(id.index, connection)
     }
 
