@@ -36,7 +36,7 @@ let package = Package(
         // Executables: arguments and wiring, no logic.
         tool("hubd", ["HubGateway"]),
         tool("hubctl", ["HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
-        tool("hub-swarm", ["HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
+        tool("hub-swarm", ["HubSwarm", "HubCheck", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims"]),
 
         // Shells: join the pure core to loops, sockets and Redis.
         library(
@@ -59,6 +59,8 @@ let package = Package(
         library("HubConsole", ["HubBase", "HubWire"]),
         // The swarm's judgement: schedule, histogram, checker, report.
         library("HubSwarm", ["HubBase", "HubClient"]),
+        // Whether what clients were promised came: judged afterwards, from their journals.
+        library("HubCheck", ["HubBase", "HubWire"]),
         library("HubWire", ["HubBase"]),
         library("HubBase", []),
 
@@ -80,6 +82,7 @@ let package = Package(
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
+        tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
         // One suite for each pair of implementations; it doesn't know which one it tests.

@@ -25,3 +25,8 @@ extension Position {
         tag.append(to: &buffer)
     }
 }
+
+/// As on the wire.
+extension Position: CustomStringConvertible {
+    package var description: String { "\(epoch).\(offset).\(tag)" }
+}

@@ -17,6 +17,7 @@ struct ImportTests {
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.
         "HubSwarm": ["HubBase", "HubClient", "Glibc"],
+        "HubCheck": ["HubBase", "HubWire"],
         "HubGateway": [
             "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims", "Glibc", "Foundation",
             "Synchronization",
@@ -27,7 +28,7 @@ struct ImportTests {
             "HubConsole", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc", "Foundation",
         ],
         "hub-swarm": [
-            "HubSwarm", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc",
+            "HubSwarm", "HubCheck", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc",
         ],
     ]
 

@@ -1,0 +1,331 @@
+import HubBase
+import HubWire
+
+/// Decides afterwards whether a hub kept its word: from what everybody sent, was told and got, in the order of time.
+///
+/// The rules, for each channel:
+/// - what was acknowledged reaches every subscriber that stays, or comes back and is told `recovered: true`, unless a gap was announced to it
+///   (`resync`, `recovered: false`);
+/// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
+/// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
+/// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; then an announcement must have told.
+///
+/// Cost: about 150 bytes for each message and 100 for each subscription, one or two look-ups for each event.
+package struct DeliveryChecker {
+    /// Whose message: ids are each sender's own.
+    package struct Message: Hashable, Sendable {
+        package var user: Name
+        package var id: Name
+
+        package init(user: Name, id: Name) {
+            self.user = user
+            self.id = id
+        }
+    }
+
+    /// One client's subscription to one channel; the client is the caller's number for it.
+    private struct Seat: Hashable {
+        var client: Int
+        var channel: Int
+    }
+
+    private struct Reader {
+        /// The last place that it was brought to.
+        var cursor: Position
+        /// All behind this offset, in the cursor's epoch, was delivered to it or was not owed.
+        var runStart: UInt64
+        var isSubscribed = true
+        /// Has been told `more`: live ones come when it has asked for the rest.
+        var isPaging = false
+    }
+
+    private struct Place: Hashable {
+        var epoch: Mark
+        var offset: UInt64
+    }
+
+    /// What stands at one offset of an epoch, once for each tag that it was seen with.
+    private struct Standing {
+        var tag: Mark
+        var message: Message?
+        /// The tag before it, as the first reader that stepped from there saw it.
+        var previous: Mark?
+    }
+
+    private struct Sent {
+        var attempts: Int
+        var acknowledged: Position?
+        var seen: Position?
+        /// Its number among what its client sent to the channel.
+        var number: Int
+        var client: Int
+    }
+
+    private struct Channel {
+        var name: Name
+        var places: [Place: [Standing]] = [:]
+        var messages: [Message: Sent] = [:]
+        /// Epochs in the order in which they were first heard of, with the last acknowledged offset of each.
+        var epochs: [Mark: (order: Int, acknowledged: UInt64)] = [:]
+        var lastAcknowledged: Position?
+        var announcements = 0
+        var sentBy: [Int: Int] = [:]
+    }
+
+    private var channels: [Channel] = []
+    private var channelNumbers: [Name: Int] = [:]
+    private var readers: [Seat: Reader] = [:]
+    package private(set) var report = CheckReport()
+
+    package init() {}
+
+    // MARK: What happened
+
+    /// The same message again is a retry.
+    package mutating func sent(_ message: Message, to channel: Name, by client: Int) {
+        let channel = number(of: channel)
+        if channels[channel].messages[message] != nil {
+            channels[channel].messages[message]?.attempts += 1
+            report.retries += 1
+            return
+        }
+        report.sent += 1
+        channels[channel].sentBy[client, default: 0] += 1
+        channels[channel].messages[message] = Sent(
+            attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client)
+    }
+
+    package mutating func acknowledged(_ message: Message, in name: Name, at position: Position, by client: Int) {
+        let channel = number(of: name)
+        report.acknowledged += 1
+        var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client)
+        if let first = sent.acknowledged, first != position {
+            find(.contradiction, channel, client, "\(message) was acknowledged at \(first) and again at \(position)", unlessAnnounced: true)
+        }
+        sent.acknowledged = sent.acknowledged ?? position
+        channels[channel].messages[message] = sent
+        let epoch = epoch(position.epoch, of: channel)
+        channels[channel].epochs[position.epoch] = (epoch.order, max(epoch.acknowledged, position.offset))
+        channels[channel].lastAcknowledged = position
+        note(message, at: position, previous: nil, channel, client)
+    }
+
+    package mutating func refused(_ message: Message, in channel: Name) { report.refused += 1 }
+
+    /// A subscription's answer. `from`, `recovered`: as asked and told; `page`: what came with it, in order.
+    package mutating func subscribed(
+        _ name: Name, at position: Position, recovered: Bool?, page: [(message: Message, position: Position)], hasMore: Bool,
+        from: Position?, by client: Int
+    ) {
+        let channel = number(of: name)
+        let seat = Seat(client: client, channel: channel)
+        _ = epoch(position.epoch, of: channel)
+        guard recovered == true, let from else {
+            if recovered == false { announce(channel, \.unrecovered) }
+            for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
+            let last = hasMore ? page.last?.position ?? position : position
+            readers[seat] = Reader(cursor: last, runStart: last.offset, isPaging: hasMore)
+            return
+        }
+        report.recovered += 1
+        let known = readers[seat]
+        let isContinued = known?.cursor == from
+        readers[seat] = Reader(cursor: from, runStart: isContinued ? known?.runStart ?? from.offset : from.offset, isPaging: hasMore)
+        for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
+        let reached = readers[seat]?.cursor ?? from
+        if !hasMore && reached != position {
+            find(.falseRecovery, channel, client, "told recovered from \(from), at \(position), but was brought to \(reached)")
+            readers[seat]?.cursor = position
+        }
+    }
+
+    /// A page of history that the client asked for because it was told `more`.
+    package mutating func continued(
+        _ name: Name, page: [(message: Message, position: Position)], hasMore: Bool, by client: Int
+    ) {
+        let channel = number(of: name)
+        let seat = Seat(client: client, channel: channel)
+        guard readers[seat]?.isPaging == true else { return }
+        for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
+        readers[seat]?.isPaging = hasMore
+    }
+
+    package mutating func received(_ message: Message, in name: Name, at position: Position, by client: Int) {
+        let channel = number(of: name)
+        let seat = Seat(client: client, channel: channel)
+        guard readers[seat]?.isSubscribed == true else {
+            return find(.unasked, channel, client, "got \(message) at \(position) without a subscription")
+        }
+        if readers[seat]?.isPaging == true {
+            find(.gap, channel, client, "got \(message) at \(position) live before it had the rest of its pages")
+        }
+        deliver(message, in: channel, at: position, to: client)
+    }
+
+    /// A `resync`: what was published before `position` may be missing.
+    package mutating func announced(_ name: Name, at position: Position, by client: Int) {
+        let channel = number(of: name)
+        announce(channel, \.resyncs)
+        _ = epoch(position.epoch, of: channel)
+        let seat = Seat(client: client, channel: channel)
+        readers[seat]?.cursor = position
+        readers[seat]?.runStart = position.offset
+        readers[seat]?.isPaging = false
+    }
+
+    package mutating func unsubscribed(_ name: Name, by client: Int) {
+        readers[Seat(client: client, channel: number(of: name))] = nil
+    }
+
+    /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
+    package mutating func ended(_ client: Int) {
+        for seat in readers.keys where seat.client == client { readers[seat]?.isSubscribed = false }
+    }
+
+    // MARK: The end
+
+    /// All is quiet: whoever is subscribed must have everything. Call it once.
+    package mutating func finish() -> CheckReport {
+        for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
+        for channel in channels.indices {
+            settleOrder(of: channel)
+            settleTakenBack(of: channel)
+        }
+        report.unanswered =
+            report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
+        return report
+    }
+
+    private mutating func settle(_ reader: Reader, _ seat: Seat) {
+        report.subscriptions += 1
+        let channel = channels[seat.channel]
+        guard let last = channel.lastAcknowledged, let epoch = channel.epochs[last.epoch] else { return }
+        if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
+        if reader.cursor.epoch == last.epoch {
+            guard reader.cursor.offset < epoch.acknowledged else { return }
+            let missing = epoch.acknowledged - reader.cursor.offset
+            find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) acknowledged up to \(epoch.acknowledged) never came")
+        } else if let own = channel.epochs[reader.cursor.epoch], own.order > epoch.order {
+            // It was brought to a newer epoch, and told.
+            return
+        } else {
+            find(.lost, seat.channel, seat.client, "is at \(reader.cursor), and was never told of the epoch of \(last)")
+        }
+    }
+
+    /// What one client sent once each, without waiting, stands in the order of sending.
+    private mutating func settleOrder(of channel: Int) {
+        var lines: [Int: [(number: Int, position: Position)]] = [:]
+        for sent in channels[channel].messages.values where sent.attempts == 1 {
+            guard let position = sent.acknowledged ?? sent.seen else { continue }
+            // What was taken back has no place any more.
+            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            if standing?.count == 1 { lines[sent.client, default: []].append((sent.number, position)) }
+        }
+        for (client, line) in lines {
+            let ordered = line.sorted { $0.number < $1.number }
+            for (earlier, later) in zip(ordered, ordered.dropFirst())
+            where earlier.position.epoch == later.position.epoch && earlier.position.offset >= later.position.offset {
+                find(.outOfOrder, channel, client, "sent the message at \(earlier.position) before the one at \(later.position)")
+            }
+        }
+    }
+
+    /// Acknowledged at a place where somebody was handed another message: taken back, which must have been announced.
+    private mutating func settleTakenBack(of channel: Int) {
+        for (message, sent) in channels[channel].messages {
+            guard let position = sent.acknowledged else { continue }
+            let place = Place(epoch: position.epoch, offset: position.offset)
+            guard let standing = channels[channel].places[place], standing.count > 1 else { continue }
+            report.takenBack += 1
+            if channels[channel].announcements == 0 {
+                find(.lost, channel, sent.client, "\(message), acknowledged at \(position), was taken back, and nobody was told")
+            }
+        }
+    }
+
+    // MARK: Inside
+
+    private mutating func deliver(_ message: Message, in channel: Int, at position: Position, to client: Int) {
+        let seat = Seat(client: client, channel: channel)
+        guard let reader = readers[seat] else { return }
+        report.delivered += 1
+        let cursor = reader.cursor
+        let isFirst = cursor == .start && position.offset == 1
+        guard cursor.epoch == position.epoch || isFirst else {
+            find(.gap, channel, client, "went from \(cursor) to \(position), another epoch, and wasn't told")
+            readers[seat]?.cursor = position
+            readers[seat]?.runStart = position.offset
+            return note(message, at: position, previous: nil, channel, client)
+        }
+        if position.offset <= cursor.offset {
+            return find(.twice, channel, client, "got \(message) at \(position) when it was at \(cursor) already")
+        }
+        if position.offset > cursor.offset + 1 {
+            let missing = position.offset - cursor.offset - 1
+            find(.gap, channel, client, "went from \(cursor) to \(position): \(missing) passed over, and wasn't told")
+            note(message, at: position, previous: nil, channel, client)
+            readers[seat]?.cursor = position
+            readers[seat]?.runStart = position.offset
+            return
+        }
+        if let other = channels[channel].messages[message]?.seen, other != position, other.epoch == position.epoch,
+            other.offset > reader.runStart, other.offset <= cursor.offset
+        {
+            find(.twice, channel, client, "got \(message) at \(other) and at \(position)")
+        }
+        note(message, at: position, previous: cursor.tag, channel, client)
+        readers[seat]?.cursor = position
+    }
+
+    /// A place holds one message, and has one before it.
+    private mutating func note(_ message: Message, at position: Position, previous: Mark?, _ channel: Int, _ client: Int) {
+        _ = epoch(position.epoch, of: channel)
+        channels[channel].messages[message]?.seen = position
+        let place = Place(epoch: position.epoch, offset: position.offset)
+        var standing = channels[channel].places[place] ?? []
+        guard let known = standing.firstIndex(where: { $0.tag == position.tag }) else {
+            standing.append(Standing(tag: position.tag, message: message, previous: previous))
+            channels[channel].places[place] = standing
+            return
+        }
+        if let other = standing[known].message, other != message {
+            find(.contradiction, channel, client, "\(position) is \(message), but was \(other) to others")
+        }
+        if let previous {
+            if let other = standing[known].previous, other != previous {
+                find(.gap, channel, client, "reached \(position) from the tag \(previous), others from \(other): one of them wasn't told")
+            }
+            standing[known].previous = previous
+            channels[channel].places[place] = standing
+        }
+    }
+
+    private mutating func announce(_ channel: Int, _ count: WritableKeyPath<CheckReport, UInt64>) {
+        channels[channel].announcements += 1
+        report[keyPath: count] += 1
+    }
+
+    private mutating func epoch(_ mark: Mark, of channel: Int) -> (order: Int, acknowledged: UInt64) {
+        if let known = channels[channel].epochs[mark] { return known }
+        let new = (order: channels[channel].epochs.count, acknowledged: UInt64(0))
+        channels[channel].epochs[mark] = new
+        return new
+    }
+
+    private mutating func number(of name: Name) -> Int {
+        if let number = channelNumbers[name] { return number }
+        channelNumbers[name] = channels.count
+        channels.append(Channel(name: name))
+        return channels.count - 1
+    }
+
+    private mutating func find(_ fault: CheckReport.Fault, _ channel: Int, _ client: Int, _ text: String, unlessAnnounced: Bool = false) {
+        if unlessAnnounced && channels[channel].announcements > 0 { return }
+        report.add(CheckReport.Finding(fault: fault, channel: channels[channel].name, client: client, text: text))
+    }
+}
+
+extension DeliveryChecker.Message: CustomStringConvertible {
+    package var description: String { "\(user.isEmpty ? "the backend" : "\(user)")'s \(id)" }
+}

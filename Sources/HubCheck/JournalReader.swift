@@ -1,0 +1,275 @@
+import HubBase
+import HubWire
+
+/// Reads journals, lines of JSON, into a `DeliveryChecker`. A line is one thing that happened to one client:
+///
+///     {"t":1234567,"client":"a1","out":{…}}     what it sent: an envelope as it stood on the wire
+///     {"t":1234567,"client":"a1","in":{…}}      what it got
+///     {"t":1234567,"client":"a1","end":true}    its connection is over
+///
+/// `t` orders the lines of all clients: microseconds of one monotonic clock. One client's lines are in order among each other.
+package struct JournalReader {
+    package struct Problem: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// A request that waits for its answer, by the raw `id`.
+    private enum Asked {
+        case publish(DeliveryChecker.Message, channel: Name)
+        case subscribe(from: [Name: Position])
+        case unsubscribe(Name)
+        case history(Name, isContinuation: Bool)
+    }
+
+    private struct Client {
+        var user = Name.empty
+        var asked: [[UInt8]: Asked] = [:]
+        /// Where each channel's pages have got to, while it's paging.
+        var paging: Set<Name> = []
+    }
+
+    private struct Line {
+        var time: UInt64
+        var order: Int
+        var file: Int
+        var range: Range<Int>
+    }
+
+    private static let depth = 64
+    private var checker = DeliveryChecker()
+    private var clients: [Client] = []
+    package private(set) var clientNames: [String] = []
+    private var numbers: [Name: Int] = [:]
+
+    package init() {}
+
+    /// Reads whole files and judges. Throws for a line that isn't a journal's, with its number.
+    package mutating func judge(_ files: [(name: String, bytes: [UInt8])]) throws(Problem) -> CheckReport {
+        var lines: [Line] = []
+        for (file, entry) in files.enumerated() {
+            var start = 0
+            var order = 0
+            while start < entry.bytes.count {
+                let end = entry.bytes[start...].firstIndex(of: UInt8(ascii: "\n")) ?? entry.bytes.count
+                order += 1
+                if end > start {
+                    guard let time = Self.time(of: entry.bytes[start..<end]) else {
+                        throw Problem(description: "\(entry.name):\(order): no journal line with \"t\" and \"client\"")
+                    }
+                    lines.append(Line(time: time, order: order, file: file, range: start..<end))
+                }
+                start = end + 1
+            }
+        }
+        lines.sort { ($0.time, $0.file, $0.order) < ($1.time, $1.file, $1.order) }
+        for line in lines {
+            let entry = files[line.file]
+            let problem = entry.bytes.withUnsafeBytes { bytes -> WireError? in
+                do throws(WireError) {
+                    try read(UnsafeRawBufferPointer(rebasing: bytes[line.range]))
+                    return nil
+                } catch {
+                    return error
+                }
+            }
+            if let problem { throw Problem(description: "\(entry.name):\(line.order): \(problem.message)") }
+        }
+        return checker.finish()
+    }
+
+    private static func time(of line: ArraySlice<UInt8>) -> UInt64? {
+        line.withUnsafeBytes { bytes in
+            let fields = try? Object(bytes, ByteRange(offset: 0, count: bytes.count))
+            guard fields?["client"] != nil else { return nil }
+            return fields?["t"]?.unsigned(in: bytes)
+        }
+    }
+
+    private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(WireError) {
+        let line = try Object(bytes, ByteRange(offset: 0, count: bytes.count))
+        guard let name = line["client"]?.name(in: bytes) else { throw WireError(.malformed, "\"client\" must be a name") }
+        let client = number(of: name)
+        if let out = line["out"] {
+            try sent(try Object(bytes, out.range), bytes, client)
+        } else if let received = line["in"] {
+            try got(try Object(bytes, received.range), bytes, client)
+        } else {
+            checker.ended(client)
+            clients[client].asked = [:]
+            clients[client].paging = []
+        }
+    }
+
+    private mutating func number(of name: Name) -> Int {
+        if let number = numbers[name] { return number }
+        numbers[name] = clients.count
+        clients.append(Client())
+        clientNames.append("\(name)")
+        return clients.count - 1
+    }
+
+    // MARK: Out
+
+    private mutating func sent(_ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int) throws(WireError) {
+        let id = envelope["id"].map { [UInt8]($0.range.bytes(in: bytes)) }
+        let asked: Asked
+        switch envelope.text("type", in: bytes) {
+        case "chat", "event":
+            guard let channel = envelope.name("channel", in: bytes), let messageId = envelope.name("messageId", in: bytes) else { return }
+            let message = DeliveryChecker.Message(user: clients[client].user, id: messageId)
+            checker.sent(message, to: channel, by: client)
+            asked = .publish(message, channel: channel)
+        case "subscribe":
+            var from: [Name: Position] = [:]
+            if let channel = envelope.name("channel", in: bytes) {
+                if let position = envelope.position("position", in: bytes) { from[channel] = position }
+            } else if let list = envelope["channels"] {
+                for element in try Self.elements(list, bytes) where element.kind == .object {
+                    let entry = try Object(bytes, element.range)
+                    if let channel = entry.name("channel", in: bytes), let position = entry.position("position", in: bytes) {
+                        from[channel] = position
+                    }
+                }
+            }
+            asked = .subscribe(from: from)
+        case "unsubscribe":
+            guard let channel = envelope.name("channel", in: bytes) else { return }
+            asked = .unsubscribe(channel)
+        case "history":
+            guard let channel = envelope.name("channel", in: bytes) else { return }
+            asked = .history(channel, isContinuation: clients[client].paging.contains(channel))
+        default: return
+        }
+        if let id { clients[client].asked[id] = asked }
+    }
+
+    // MARK: In
+
+    private mutating func got(_ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int) throws(WireError) {
+        let channel = envelope.name("channel", in: bytes)
+        switch envelope.text("type", in: bytes) {
+        case "chat", "event":
+            guard let channel, let entry = Self.publication(envelope, bytes) else {
+                throw WireError(.malformed, "a publication without channel, messageId or position")
+            }
+            checker.received(entry.message, in: channel, at: entry.position, by: client)
+        case "ack":
+            guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
+                let asked = clients[client].asked.removeValue(forKey: id)
+            else { return }
+            try answered(asked, envelope, bytes, client)
+        case "error":
+            guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
+                let asked = clients[client].asked.removeValue(forKey: id)
+            else { return }
+            if case .publish(let message, let channel) = asked { checker.refused(message, in: channel) }
+        case "system":
+            switch envelope.text("event", in: bytes) {
+            case "welcome":
+                clients[client].user = envelope.name("user", in: bytes) ?? .empty
+                guard let list = envelope["channels"], list.kind == .object else { return }
+                var fields = WireFields(bytes, range: list.range, format: .json, depthMax: Self.depth)
+                while let (_, value) = try fields.next() { try subscribed(try Object(bytes, value.range), [:], bytes, client) }
+            case "resync":
+                guard let channel, let position = envelope.position("position", in: bytes) else {
+                    throw WireError(.malformed, "a resync without channel or position")
+                }
+                clients[client].paging.remove(channel)
+                checker.announced(channel, at: position, by: client)
+            case "unsubscribed":
+                if let channel { checker.unsubscribed(channel, by: client) }
+            default: return
+            }
+        default: return
+        }
+    }
+
+    private mutating func answered(
+        _ asked: Asked, _ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int
+    ) throws(WireError) {
+        switch asked {
+        case .publish(let message, let channel):
+            guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "an ack without a position") }
+            checker.acknowledged(message, in: channel, at: position, by: client)
+        case .subscribe(let from):
+            if let list = envelope["channels"] {
+                for element in try Self.elements(list, bytes) { try subscribed(try Object(bytes, element.range), from, bytes, client) }
+            } else {
+                try subscribed(envelope, from, bytes, client)
+            }
+        case .unsubscribe(let channel): checker.unsubscribed(channel, by: client)
+        case .history(let channel, let isContinuation):
+            guard isContinuation else { return }
+            let hasMore = envelope["more"]?.isTrue(in: bytes) ?? false
+            if !hasMore { clients[client].paging.remove(channel) }
+            checker.continued(channel, page: try Self.page(envelope, bytes), hasMore: hasMore, by: client)
+        }
+    }
+
+    private mutating func subscribed(
+        _ result: Object, _ from: [Name: Position], _ bytes: UnsafeRawBufferPointer, _ client: Int
+    ) throws(WireError) {
+        // A refused channel has a code instead.
+        guard let channel = result.name("channel", in: bytes), let position = result.position("position", in: bytes) else { return }
+        let hasMore = result["more"]?.isTrue(in: bytes) ?? false
+        if hasMore { clients[client].paging.insert(channel) } else { clients[client].paging.remove(channel) }
+        checker.subscribed(
+            channel, at: position, recovered: result["recovered"]?.isTrue(in: bytes), page: try Self.page(result, bytes), hasMore: hasMore,
+            from: from[channel], by: client)
+    }
+
+    private static func page(
+        _ envelope: Object, _ bytes: UnsafeRawBufferPointer
+    ) throws(WireError) -> [(message: DeliveryChecker.Message, position: Position)] {
+        guard let list = envelope["publications"] else { return [] }
+        var page: [(message: DeliveryChecker.Message, position: Position)] = []
+        for element in try elements(list, bytes) {
+            guard let entry = publication(try Object(bytes, element.range), bytes) else {
+                throw WireError(.malformed, "an entry of publications without messageId or position")
+            }
+            page.append(entry)
+        }
+        return page
+    }
+
+    private static func publication(
+        _ envelope: Object, _ bytes: UnsafeRawBufferPointer
+    ) -> (message: DeliveryChecker.Message, position: Position)? {
+        guard let id = envelope.name("messageId", in: bytes), let position = envelope.position("position", in: bytes) else { return nil }
+        return (DeliveryChecker.Message(user: envelope.name("user", in: bytes) ?? .empty, id: id), position)
+    }
+
+    private static func elements(_ list: WireValue, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> [WireValue] {
+        guard list.kind == .array else { throw WireError(.malformed, "a list was expected") }
+        var elements = WireElements(bytes, range: list.range, format: .json, depthMax: depth)
+        var found: [WireValue] = []
+        while let element = try elements.next() { found.append(element) }
+        return found
+    }
+
+    /// The fields of one object; of a repeated one the first counts.
+    private struct Object {
+        private var fields: [(key: WireValue, value: WireValue)] = []
+        private let bytes: UnsafeRawBufferPointer
+
+        init(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) throws(WireError) {
+            self.bytes = bytes
+            var walk = WireFields(bytes, range: range, format: .json, depthMax: JournalReader.depth)
+            while let field = try walk.next() { fields.append(field) }
+        }
+
+        subscript(key: StaticString) -> WireValue? { fields.first { $0.key.isText(key, in: bytes) }?.value }
+
+        func name(_ key: StaticString, in bytes: UnsafeRawBufferPointer) -> Name? { self[key]?.name(in: bytes) }
+
+        func text(_ key: StaticString, in bytes: UnsafeRawBufferPointer) -> String {
+            guard let value = self[key], value.kind == .string else { return "" }
+            return String(decoding: value.range.bytes(in: bytes), as: UTF8.self)
+        }
+
+        func position(_ key: StaticString, in bytes: UnsafeRawBufferPointer) -> Position? {
+            guard let value = self[key], value.kind == .string else { return nil }
+            return Position(text: value.range.bytes(in: bytes))
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Glibc
+import HubBase
+import HubCheck
+
+/// `hub-swarm check`: judges what any clients wrote down.
+enum CheckCommand {
+    static let parser = CommandLineParser(
+        program: "hub-swarm check",
+        summary: "Reads clients' journals and says whether anything was lost without a word, came twice or out of order.",
+        flags: [],
+        operands: [CommandLineParser.Operand("JOURNAL", .oneOrMore, help: "A file of lines, of one client or of several.")],
+        examples: [CommandLineParser.Example("hub-swarm check alice.jsonl bob.jsonl", "of two clients of one run")],
+        notes: [
+            "A journal has a line of JSON for each thing that happened: {\"t\":MICROSECONDS,\"client\":NAME,\"out\":ENVELOPE}, the same with \"in\", "
+                + "and {\"t\":…,\"client\":…,\"end\":true} when a connection is over.",
+            "Exit codes: 0 nothing found; 1 something was, or the journals prove nothing; 2 wrong usage, or a file that can't be read.",
+        ])
+
+    static func execute(_ words: [String]) throws(CommandLineError) -> Int32 {
+        let arguments = try parser.parse(words)
+        if arguments.wantsHelp {
+            print(parser.helpText(), terminator: "")
+            return 0
+        }
+        var files: [(name: String, bytes: [UInt8])] = []
+        for path in arguments.operands {
+            guard let bytes = contents(of: path) else {
+                throw CommandLineError("\(path) can't be read: \(String(cString: strerror(errno)))")
+            }
+            files.append((path, bytes))
+        }
+        var reader = JournalReader()
+        do throws(JournalReader.Problem) {
+            let report = try reader.judge(files)
+            print(report.text(clients: reader.clientNames))
+            return report.isClean ? 0 : 1
+        } catch {
+            throw CommandLineError(error.description)
+        }
+    }
+
+    private static func contents(of path: String) -> [UInt8]? {
+        guard let file = fopen(path, "r") else { return nil }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = fread(&part, 1, part.count, file)
+            if count == 0 { return ferror(file) == 0 ? bytes : nil }
+            bytes += part[..<count]
+        }
+    }
+}

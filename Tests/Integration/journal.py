@@ -1,0 +1,35 @@
+"""Journals for `hub-swarm check`: what each client sent and got, as it stood on the wire, with the time.
+
+A test that makes trouble wraps its clients' traffic in a `Journal` and ends with `judge`, which runs the one checker that the simulation
+and the swarm use too."""
+
+import json
+import subprocess
+import time
+
+
+class Journal:
+    """One file for all clients of a test."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "w", encoding="utf-8")
+
+    def out(self, client, envelope):
+        self._write({"client": client, "out": envelope})
+
+    def got(self, client, envelope):
+        self._write({"client": client, "in": envelope})
+
+    def end(self, client):
+        self._write({"client": client, "end": True})
+
+    def _write(self, line):
+        self.file.write(json.dumps({"t": time.monotonic_ns() // 1000, **line}) + "\n")
+
+    def judge(self, swarm):
+        """The checker's words; an AssertionError when it found something, or when nothing was proved. `swarm`: the program's path."""
+        self.file.close()
+        done = subprocess.run([swarm, "check", self.path], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}(journal: {self.path})"
+        return done.stdout
