@@ -60,6 +60,16 @@ def test_too_many_at_once_are_told_as_an_event(start):
         answer.__exit__()
 
 
+def test_a_full_node_says_so(start):
+    hub = start(Hub, settings={"limits.connections": "3"})
+    held = [open_raw(hub, f"user=u{number}") for number in range(3)]
+    with Stream(hub, user="late", welcome=None) as late:
+        assert late.expect_close()[0] == 1013 and late.retries == [5000]
+    assert request(f"{hub.url}/v1/sse?user=late")[0] == 503
+    for raw in held:
+        raw.socket.close()
+
+
 def test_what_follows_the_get_on_its_connection_is_not_served(hub):
     before = hub.metric("hub_streams")
     with Raw(hub, b"GET /v1/sse?user=alice&channel=room:pipe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as raw:
@@ -159,6 +169,20 @@ def test_a_stream_that_is_spoken_to_needs_no_comments(hub):
     raise AssertionError("the machine was too slow ten times")
 
 
+def test_presence_comes_back_when_the_store_has_lost_it(start):
+    redis = start(RedisServer)
+    hub = start(Hub, redis=redis.url, settings={**FAST, "ping": "600ms", "deadlines.pong": "300ms"})
+
+    def status():
+        answer = request(f"{hub.url}/v1/presence/listens")
+        return answer[0] == 200 and answer[2]["status"] == "online" and len(answer[2]["connections"]) == 1
+
+    with open_raw(hub, "user=listens"):
+        eventually(status)
+        assert redis.command("FLUSHALL") == "+OK"
+        eventually(status, what="who only listens has proved itself by acknowledgements")
+
+
 # Several nodes
 
 def test_posts_reach_the_stream_from_any_node_without_stickiness(front, nodes):
@@ -234,3 +258,7 @@ def test_a_killed_node_s_streams_are_unknown_and_a_standing_one_s_are_late(start
         redis.kill()
         eventually(lambda: request(f"{two.url}/readyz")[0] == 503)
         assert alice.post({"type": "ping"})[0] == 503
+        # Who comes now is told when to come back, in a browser's own words.
+        with Stream(two, user="bob", welcome=None) as bob:
+            assert bob.expect_close()[0] == 1013 and bob.retries == [2000]
+        assert request(f"{two.url}/v1/sse?user=bob")[0] == 503
