@@ -51,7 +51,7 @@ package protocol BrokerDelegate: AnyObject {
     func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag)
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag)
     func probed(_ result: Result<Void, WireError>, tag: RequestTag)
-    /// How many heard it: 0 means that the node isn't there, or can't be reached just now.
+    /// How many heard it: 0 means that the node isn't there, or can't be reached just now. `uncertain`: it may have been heard.
     func sent(_ result: Result<Int, WireError>, tag: RequestTag)
     /// A message on this node's own control channel; whoever reaches the broker may have written it. Valid during the call only.
     func received(control message: UnsafeRawBufferPointer)

@@ -286,7 +286,9 @@ package final class RedisBackend {
                 foreignMessages += 1
                 positionRead(index, generation, subject, .start)
             }
-        case .control(_, _, let tag): broker?.delegate?.sent(.failure(error), tag: tag)
+        case .control(_, _, let tag):
+            let uncertain = WireError(.uncertain, "the link to Redis was lost before it said whether anybody heard")
+            broker?.delegate?.sent(.failure(error.code == .unavailable ? uncertain : error), tag: tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }

@@ -10,6 +10,16 @@ package struct PostExchange {
         case tell(StreamPostOutcome, tag: RequestTag)
     }
 
+    /// What became of handing a post to the broker.
+    package enum Sending: Equatable {
+        /// How many heard it.
+        case heard(Int)
+        /// It didn't leave.
+        case refused
+        /// The link was lost after it left.
+        case uncertain
+    }
+
     package static let deadline: Span = .seconds(3)
     package static let resendInterval: Span = .milliseconds(250)
     package static let postsMax = 1024
@@ -51,11 +61,12 @@ package struct PostExchange {
         return .send(post, number: lastNumber, to: node)
     }
 
-    /// What became of sending it: how many heard it; nil: it couldn't leave.
-    package mutating func sent(_ number: UInt64, heardBy count: Int?, at now: Instant) -> Action? {
+    package mutating func sent(_ number: UInt64, _ sending: Sending, at now: Instant) -> Action? {
         guard waiting[number] != nil else { return nil }
-        guard let count else { return end(number, .refused) }
-        if count > 0 {
+        if sending == .refused {
+            // What was sent before and not heard wasn't delivered either.
+            return end(number, .refused)
+        } else if sending != .heard(0) {
             unheard.remove(number)
             // It isn't needed any more, only its answer is.
             bytes -= waiting[number]?.post.body.count ?? 0
@@ -81,13 +92,16 @@ package struct PostExchange {
         while let number = order.first {
             if let next = waiting[number] {
                 guard next.deadline <= now else { break }
-                let action = end(number, unheard.contains(number) ? .unknown : .late)
+                // One that is on its way again may be heard yet.
+                let action = end(number, unheard.contains(number) && next.resendAt != nil ? .unknown : .late)
                 if let action { actions.append(action) }
             }
             _ = order.popFirst()
         }
         for number in unheard {
-            guard let next = waiting[number], let resendAt = next.resendAt, resendAt <= now else { continue }
+            guard let next = waiting[number], let resendAt = next.resendAt, resendAt <= now,
+                now + Self.resendInterval <= next.deadline
+            else { continue }
             waiting[number]?.resendAt = nil
             actions.append(.send(next.post, number: number, to: next.node))
         }

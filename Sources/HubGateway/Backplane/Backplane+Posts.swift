@@ -18,7 +18,7 @@ extension Backplane {
     private func carryOut(_ action: PostExchange.Action?) {
         switch action {
         case .send(let post, let number, let holder) where holder == node.incarnation:
-            _ = exchange.sent(number, heardBy: 1, at: now)
+            _ = exchange.sent(number, .heard(1), at: now)
             if !hand(post, .here(number)) { carryOut(exchange.answered(.unknown, number, by: holder)) }
         case .send(let post, let number, let holder):
             let message = ControlMessage.post(post, number: number, from: node.incarnation)
@@ -51,7 +51,12 @@ extension Backplane {
 
     func sent(_ result: Result<Int, WireError>, tag: RequestTag) {
         guard tag.high == Backplane.controlTags else { return }
-        carryOut(exchange.sent(tag.low, heardBy: try? result.get(), at: now))
+        let sending: PostExchange.Sending
+        switch result {
+        case .success(let count): sending = .heard(count)
+        case .failure(let error): sending = error.code == .uncertain ? .uncertain : .refused
+        }
+        carryOut(exchange.sent(tag.low, sending, at: now))
     }
 
     func received(control message: UnsafeRawBufferPointer) {
