@@ -156,6 +156,36 @@ import Testing
         #expect(fixture.counters.pongTimeouts == 0)
     }
 
+    @Test("a stream that is spoken to gets no comments")
+    func busy() throws {
+        var limits = NetLimits()
+        limits.ping = .milliseconds(400)
+        limits.pong = .milliseconds(300)
+        let fixture = try fixture(limits)
+        for _ in 0..<20 {
+            let (client, id) = try open(fixture)
+            var last = fixture.perform { loop, _ in loop.now }
+            var longest = Span.zero
+            for number in 0..<100 {
+                let now = fixture.perform { loop, _ in
+                    Self.send(loop, "\(number)", to: id, as: .publication)
+                    return loop.now
+                }
+                longest = max(longest, now.since(last))
+                last = now
+                StallClock.pass(milliseconds: 12)
+            }
+            var comments = 0
+            while case let text = try event(client), text != "data: 99\n\n" { comments += text == ":\n\n" ? 1 : 0 }
+            // Where the machine stood still for half an interval, a comment would be right.
+            if longest < .milliseconds(200) {
+                #expect(comments == 0)
+                return
+            }
+        }
+        // On a machine that is that slow nothing can be said.
+    }
+
     @Test("a peer that acknowledges nothing is found within ping and pong; those beside it live on")
     func silent() throws {
         var limits = NetLimits()

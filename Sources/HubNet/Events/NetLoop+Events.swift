@@ -99,10 +99,10 @@ extension NetLoop {
         return milliseconds >= 0 ? .milliseconds(UInt64(milliseconds)) : nil
     }
 
-    /// A comment, unless enough waits to be acknowledged already: there are no pongs here, but the peer's kernel answers for it.
+    /// A comment, unless there are bytes on their way already: there are no pongs here, but the peer's kernel answers for it.
     func askForSign(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         noteProgress(index, connection)
-        if connection.pointee.backlog == nil {
+        if takesAll(connection) {
             let start = state.pointee.arena.count
             EventEncoder.appendComment(into: &state.pointee.arena)
             queue(index, connection, from: start)
@@ -128,7 +128,7 @@ extension NetLoop {
     }
 
     private func hasMovedOn(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        // With bytes under way at the time of the comment, more of them must have arrived: probes of a closed window are answered too.
+        // With bytes under way then, more of them must have arrived: probes of a closed window are answered too.
         if let before = state.pointee.acknowledged[index] { return hub_acked_bytes(connection.pointee.descriptor) > before }
         // Else any answer since then is one to the comment, or to what came after it.
         guard let ago = acknowledgedAgo(connection) else { return false }
