@@ -25,6 +25,11 @@ static inline CURLcode hub_curl_get_status(CURL *handle, long *status) {
     return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, status);
 }
 
+// What OpenSSL thinks of the server's certificate (X509_V_…): 0 also when only its name is wrong.
+static inline CURLcode hub_curl_get_verdict(CURL *handle, long *verdict) {
+    return curl_easy_getinfo(handle, CURLINFO_SSL_VERIFYRESULT, verdict);
+}
+
 // A redirect or a URL must not lead to file:, ftp: and the like. The textual option came with 7.85, which deprecated the other one.
 static inline CURLcode hub_curl_only_http(CURL *handle) {
 #if LIBCURL_VERSION_NUM >= 0x075500

@@ -12,10 +12,13 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     package struct Route: Sendable {
         package var url: HubURL
         package var address: SocketAddress
+        /// nil: without TLS.
+        package var tls: TLSPeer?
 
-        package init(url: HubURL, address: SocketAddress) {
+        package init(url: HubURL, address: SocketAddress, tls: TLSPeer? = nil) {
             self.url = url
             self.address = address
+            self.tls = tls
         }
     }
 
@@ -48,14 +51,15 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         loop.server = self
     }
 
-    /// Where URLs lead. Blocks for the resolver; for start-up.
-    package static func routes(to urls: [HubURL]) throws(NetError) -> [Route] {
+    /// Where URLs lead, and whom to believe there. Blocks for the resolver; for start-up.
+    package static func routes(to urls: [HubURL], trust: ServerTrust = .system) throws(NetError) -> [Route] {
+        let context = urls.contains { $0.isSecure } ? try trust.makeContext() : nil
         var routes: [Route] = []
         for url in urls {
-            guard !url.isSecure else {
-                throw NetError(number: 0, description: "\(url): WebSockets over TLS aren't supported yet; use ws:// or http://")
+            let peer = url.isSecure ? context.map { TLSPeer($0, name: url.host) } : nil
+            for address in try Resolver.resolve(host: url.host, port: url.port) {
+                routes.append(Route(url: url, address: address, tls: peer))
             }
-            for address in try Resolver.resolve(host: url.host, port: url.port) { routes.append(Route(url: url, address: address)) }
         }
         return routes
     }
@@ -119,7 +123,9 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     private func connect(_ client: Int) {
         let route = routes[clients[client].route]
         guard let handler else { return }
-        let connection = loop.connect(route.address, handler.opening(for: client, to: route.url))
+        var opening = handler.opening(for: client, to: route.url)
+        opening.tls = route.tls
+        let connection = loop.connect(route.address, opening)
         while owners.count <= Int(connection.index) { owners.append(-1) }
         owners[Int(connection.index)] = client
         clients[client].connection = connection

@@ -5,7 +5,7 @@ import HubWire
 
 /// What an application of a `ClientFleet` hears. Called on the fleet's thread; it may call the fleet from within.
 package protocol FleetHandler: AnyObject {
-    /// How this client connects: path, query, headers. Asked at every attempt, so that a token can be a new one.
+    /// How this client connects: path, query, headers (TLS is the route's affair). Asked at every attempt, so that a token can be a new one.
     func opening(for client: Int, to url: HubURL) -> ClientOpening
     /// The hub says that the token has expired. False: there's no other one, the client ends.
     func renewToken(for client: Int) -> Bool

@@ -1,5 +1,6 @@
 import CCurl
 import HubBase
+import HubNet
 
 /// One HTTP exchange after another with one hub, blocking, over a kept-alive connection: for tools at a prompt.
 ///
@@ -29,17 +30,26 @@ package final class HTTPClient {
     private static let isInitialised = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
     private let handle: UnsafeMutableRawPointer
     private let agent: String
+    private let trust: ServerTrust
+    /// Where libcurl puts what its codes don't say.
+    private let errorText = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
 
-    /// `agent`: "hubctl/0.1", for the server's logs.
-    package init(agent: String) throws(Failure) {
+    /// - Parameters:
+    ///   - agent: "hubctl/0.1", for the server's logs.
+    ///   - trust: whom to believe over https.
+    package init(agent: String, trust: ServerTrust = .system) throws(Failure) {
         guard Self.isInitialised, let handle = curl_easy_init() else {
             throw .unusable("libcurl can't be initialised")
         }
         self.handle = handle
         self.agent = agent
+        self.trust = trust
     }
 
-    deinit { curl_easy_cleanup(handle) }
+    deinit {
+        curl_easy_cleanup(handle)
+        errorText.deallocate()
+    }
 
     /// What the write callback fills. A class: libcurl hands its address back.
     private final class Sink {
@@ -66,6 +76,9 @@ package final class HTTPClient {
         try set(CURLOPT_CONNECTTIMEOUT_MS, 3000)
         try set(CURLOPT_TIMEOUT_MS, 10_000)
         if isLoopback { try set(CURLOPT_PROXY, "") }
+        errorText.pointee = 0
+        try check(hub_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, errorText))
+        try setTrust()
         try check(hub_curl_set_pointer(handle, CURLOPT_HTTPHEADER, list))
         let writer: hub_curl_writer = { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
@@ -90,10 +103,40 @@ package final class HTTPClient {
             }
         }
         if sink.isTooLarge { throw .tooLarge(limit: Self.bodyMax) }
-        guard code == CURLE_OK else { throw .unreachable(String(cString: curl_easy_strerror(code))) }
+        guard code == CURLE_OK else { throw .unreachable(describe(code)) }
         var status = 0
         try check(hub_curl_get_status(handle, &status))
         return Answer(status: status, body: sink.body)
+    }
+
+    private func setTrust() throws(Failure) {
+        try set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
+        switch trust {
+        case .system: break
+        case .only(let file):
+            try set(CURLOPT_CAINFO, file)
+            // Else the system's folder of authorities counts as well.
+            try check(hub_curl_set_pointer(handle, CURLOPT_CAPATH, nil))
+        case .anyone:
+            try set(CURLOPT_SSL_VERIFYPEER, 0)
+            try set(CURLOPT_SSL_VERIFYHOST, 0)
+        }
+    }
+
+    /// libcurl's words, and what to do where TLS is what failed.
+    private func describe(_ code: CURLcode) -> String {
+        let text = errorText.pointee == 0 ? String(cString: curl_easy_strerror(code)) : String(cString: errorText)
+        switch code {
+        case CURLE_PEER_FAILED_VERIFICATION:
+            var verdict = 0
+            _ = hub_curl_get_verdict(handle, &verdict)
+            // libcurl compares the name first, and leaves 1 ("unspecified") there when that fails.
+            if verdict == 1 { verdict = 0 }
+            return "TLS: \(text): \(TLSAdvice.text(verdict: verdict))"
+        case CURLE_SSL_CONNECT_ERROR: return "TLS: \(text)"
+        case CURLE_SSL_CACERT_BADFILE: return "--ca: \(text)"
+        default: return text
+        }
     }
 
     private func set(_ option: CURLoption, _ value: Int) throws(Failure) { try check(hub_curl_set_long(handle, option, value)) }

@@ -19,6 +19,10 @@ package struct SwarmOptions: Sendable, Equatable {
     /// nil: a hub in development mode, which takes names from the URL.
     package var key: KeySource?
     package var kid: String?
+    /// A PEM file of certificates to believe over TLS; nil: the system's.
+    package var authorities: String?
+    /// Believes anybody.
+    package var isInsecure = false
     /// Connections a second while joining.
     package var connectRate = 500.0
     package var isJSON = false
@@ -43,6 +47,10 @@ package struct SwarmOptions: Sendable, Equatable {
                 "token-key-env", value: "VARIABLE",
                 help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
             CommandLineParser.Flag("token-key-file", value: "FILE", help: "The same, with the secret in a file."),
+            CommandLineParser.Flag(
+                "ca", value: "FILE",
+                help: "Over TLS, believe whom these certificates (PEM) vouch for (default: SSL_CERT_FILE, else the system's)."),
+            CommandLineParser.Flag("insecure", help: "Over TLS, believe anybody: for tests only."),
             CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys the secret is."),
             CommandLineParser.Flag("seed", value: "SEED", help: "Of all random choices (default: a random one, which is printed)."),
             CommandLineParser.Flag("json", help: "Print the summary as JSON."),
@@ -85,6 +93,8 @@ package struct SwarmOptions: Sendable, Equatable {
         }
         kid = arguments.value("kid")
         if kid != nil, key == nil { throw CommandLineError("--kid names a key; give it with --token-key-env or --token-key-file") }
+        authorities = arguments.value("ca")
+        isInsecure = arguments.has("insecure")
         isJSON = arguments.has("json")
         // Not asked for, so not an error.
         if !arguments.has("rooms") { rooms = min(rooms, bots) }

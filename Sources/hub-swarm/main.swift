@@ -24,12 +24,14 @@ func execute() throws(CommandLineError) -> Int32 {
     let options = try SwarmOptions(
         arguments, defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080", defaultSeed: system.next() >> 32)
     var tokens: TokenSource?
+    let trust = try ServerTrust(file: options.authorities, isInsecure: options.isInsecure)
+    if trust == .anyone, options.urls.contains(where: \.isSecure) { StandardError.write("hub-swarm: \(ServerTrust.warning)\n") }
     if let key = options.key { tokens = try TokenSource(key, kid: options.kid) }
 
     do throws(NetError) {
         // Before any other thread, so that they all leave signals to it.
         let interrupts = try Interrupts()
-        let routes = try ClientFleet.routes(to: options.urls)
+        let routes = try ClientFleet.routes(to: options.urls, trust: trust)
         let shortage = options.shortage(
             descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(),
             destinations: Set(routes.map(\.address)).count)

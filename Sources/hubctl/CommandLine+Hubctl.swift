@@ -5,6 +5,10 @@ enum HubctlCommandLine {
     private static let connection = [
         CommandLineParser.Flag("url", value: "URL", help: "Any node, or the load balancer (default: HUB_URL, else http://127.0.0.1:8080)."),
         CommandLineParser.Flag("api-key-file", value: "FILE", help: "File with the API key (default: the key in HUB_API_KEY)."),
+        CommandLineParser.Flag(
+            "ca", value: "FILE",
+            help: "Over TLS, believe whom these certificates (PEM) vouch for (default: SSL_CERT_FILE, else the system's)."),
+        CommandLineParser.Flag("insecure", help: "Over TLS, believe anybody: for tests only."),
     ]
     private static let json = CommandLineParser.Flag("json", help: "Print the hub's own JSON, one answer or message a line.")
 
@@ -72,7 +76,7 @@ enum HubctlCommandLine {
             CommandLineParser.Example("hubctl token --user alice", "for an hour, signed with the secret in HUB_AUTH_SECRET"),
             CommandLineParser.Example("hubctl token --user alice --ttl 7d --key-file secret.key", "for a week"),
         ],
-        unused: ["url", "api-key-file", "version"],
+        unused: ["url", "api-key-file", "ca", "insecure", "version"],
         notes: [
             """
             Environment: HUB_AUTH_SECRET, the secret that the hub checks tokens with. A secret is never an argument, because everybody can

@@ -50,7 +50,7 @@ final class Follower: FleetHandler {
         // A tool reads whatever its hub is configured to send.
         limits.messageBytes = 16 * 1024 * 1024
         var system = SystemRandomNumberGenerator()
-        fleet = try ClientFleet(routes: ClientFleet.routes(to: [hub.url]), limits: limits, seed: system.next())
+        fleet = try ClientFleet(routes: ClientFleet.routes(to: [hub.url], trust: hub.trust), limits: limits, seed: system.next())
     }
 
     private func follow() {

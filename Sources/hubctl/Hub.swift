@@ -7,6 +7,7 @@ import HubConsole
 /// The hub that a command talks to: its address, the key, and the HTTP exchange.
 struct Hub {
     let url: HubURL
+    let trust: ServerTrust
     private let key: Secret?
 
     init(_ arguments: CommandLineArguments) throws(Failure) {
@@ -16,6 +17,12 @@ struct Hub {
         } catch {
             throw .usage("\(arguments.has("url") ? "--url" : "HUB_URL"): \(error)")
         }
+        do throws(CommandLineError) {
+            trust = try ServerTrust(file: arguments.value("ca"), isInsecure: arguments.has("insecure"))
+        } catch {
+            throw .usage("\(error)")
+        }
+        if trust == .anyone, url.isSecure { StandardError.write("hubctl: \(ServerTrust.warning)\n") }
         do throws(SecretSource.Unreadable) {
             let path = arguments.value("api-key-file")
             key = if let path { try SecretSource.file(path) } else { SecretSource.environment("HUB_API_KEY") }
@@ -40,7 +47,7 @@ struct Hub {
         if body != nil { headers.append("Content-Type: application/json") }
         let answer: HTTPClient.Answer
         do throws(HTTPClient.Failure) {
-            answer = try HTTPClient(agent: "hubctl/" + HubVersion.text)
+            answer = try HTTPClient(agent: "hubctl/" + HubVersion.text, trust: trust)
                 .send(url: url.http(path), headers: headers, body: body, isLoopback: url.isLoopback)
         } catch {
             switch error {
@@ -54,7 +61,9 @@ struct Hub {
     }
 
     static func unreachable(_ url: HubURL, _ why: String) -> String {
-        "can't reach the hub at \(url): \(why)\nIs hubd running there? Another address: --url or HUB_URL."
+        // Over TLS somebody did answer, and the reason says what to do.
+        if why.hasPrefix("TLS: ") || why.hasPrefix("--ca: ") { return "can't reach the hub at \(url): \(why)" }
+        return "can't reach the hub at \(url): \(why)\nIs hubd running there? Another address: --url or HUB_URL."
     }
 }
 

@@ -138,9 +138,22 @@ struct ClientFleetTests {
         #expect(story.run().first == "ended connect 127.0.0.1:\(port): Connection refused, never open, wait")
     }
 
-    @Test("TLS is refused by name until it's there")
-    func secure() throws {
+    @Test("a route over TLS expects the URL's host; one without asks for none")
+    func secureRoutes() throws {
+        let routes = try ClientFleet.routes(to: [HubURL("wss://localhost:1"), HubURL("https://127.0.0.1"), HubURL("ws://127.0.0.1:3")])
+        #expect(Set(routes.map { "\($0.url.port) \($0.tls?.name ?? "none")" }) == ["1 localhost", "443 127.0.0.1", "3 none"])
+    }
+
+    @Test("authorities that can't be read, or aren't certificates, are an error that names the file")
+    func authorities() throws {
         let url = try HubURL("wss://127.0.0.1:1")
-        #expect(throws: NetError.self) { try ClientFleet.routes(to: [url]) }
+        for (file, reason) in [
+            ("/nonexistent.pem", "can't be read: No such file or directory"), ("/dev/null", "holds no certificate in PEM form"),
+            ("/dev/zero", "has more than 4194304 bytes"),
+        ] {
+            let error = #expect(throws: NetError.self) { try ClientFleet.routes(to: [url], trust: .only(file: file)) }
+            #expect(error?.description.hasPrefix("--ca: \(file) \(reason)") == true, "\(String(describing: error))")
+        }
+        #expect(throws: CommandLineError.self) { try ServerTrust(file: "a.pem", isInsecure: true) }
     }
 }

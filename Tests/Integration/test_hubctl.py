@@ -103,3 +103,14 @@ def test_the_exit_codes(hub):
     assert gone.returncode == 3 and gone.stderr
     assert run("hubctl", "--help").returncode == 0
     assert "hubctl" in run("hubctl", "--version").stdout
+
+
+@pytest.mark.parametrize("command", [("nodes", "--json"), ("presence", "nobody"), ("publish", "room:gone", "x"), ("subscribe", "room:gone")])
+def test_a_reader_that_goes_away_is_no_crash(hub, command):
+    process = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    if command[0] == "subscribe":
+        assert hubctl(hub, "publish", "room:gone", "is anybody there").returncode == 0
+    # Neither a signal (SIGPIPE, a trap) nor a report of one.
+    errors = process.stderr.read()
+    assert process.wait(20) in (0, 1) and "Fatal" not in errors and "rash" not in errors, errors

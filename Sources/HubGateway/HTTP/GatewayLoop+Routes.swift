@@ -143,9 +143,14 @@ extension GatewayLoop {
     enum Admission { case comesIn, nodeIsFull, tooManyAtOnce }
 
     func judgeAdmission(of id: ConnectionID) -> Admission {
-        if !net.isReserve(id) && state.admission.admits(perSecond: configuration.limits.acceptsPerSecond, at: net.now) { return .comesIn }
+        if net.isReserve(id) {
+            numbers.turnedAway += 1
+            return .nodeIsFull
+        }
+        // Over TLS the pace was asked before the handshake, which costs more than what follows.
+        if net.wasAdmitted(id) || state.admission.admits(perSecond: configuration.limits.acceptsPerSecond, at: net.now) { return .comesIn }
         numbers.turnedAway += 1
-        return net.isReserve(id) ? .nodeIsFull : .tooManyAtOnce
+        return .tooManyAtOnce
     }
 
     /// In words, with the time to come back at: for each client a later one.

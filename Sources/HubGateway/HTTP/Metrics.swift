@@ -44,6 +44,9 @@ enum Metrics {
             sum(loops) { $0.net.arrivalsFailed })
         page.counter("hub_tls_handshakes_total", "TLS handshakes completed.", sum(loops) { $0.net.tlsHandshakes })
         page.counter("hub_tls_resumptions_total", "TLS handshakes that resumed a session.", sum(loops) { $0.net.tlsResumptions })
+        page.counter(
+            "hub_tls_waited_total", "TLS handshakes that had to wait for limits.acceptsPerSecond.", sum(loops) { $0.net.tlsWaited })
+        page.counter("hub_tls_turned_away_total", "Those of them whose deadline passed meanwhile.", sum(loops) { $0.net.tlsTurnedAway })
         page.counter("hub_messages_received_total", "WebSocket messages from clients.", sum(loops) { $0.net.messagesIn })
         page.counter("hub_received_bytes_total", "Bytes from clients.", sum(loops) { $0.net.bytesIn })
         page.counter("hub_sent_bytes_total", "Bytes to clients.", sum(loops) { $0.net.bytesOut })

@@ -58,6 +58,17 @@ extension NetLoop {
         connection.pointee.phase = .opening
         updateInterest(index, connection)
         guard connection.pointee.phase == .opening else { return }
+        if let peer = dialogue.pointee.opening.tls {
+            beginSecuring(index, connection, to: peer)
+        } else {
+            beginOpening(index, connection)
+        }
+    }
+
+    /// Sends the opening handshake.
+    func beginOpening(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        guard let dialogue = connection.pointee.dialogue else { return }
+        connection.pointee.phase = .opening
         let start = state.pointee.arena.count
         do throws(NetError) {
             try dialogue.pointee.handshake.writeRequest(dialogue.pointee.opening, into: &state.pointee.arena)

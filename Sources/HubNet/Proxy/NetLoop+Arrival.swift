@@ -42,8 +42,9 @@ extension NetLoop {
         }
     }
 
-    /// The connection ends before a request: counted, and the handler may tell its log.
+    /// The connection ends before a request: counted, and the handler may tell its log. One that we made is lost like any other.
     func failArrival(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ reason: String) {
+        if connection.pointee.flags.contains(.isClient) { return lose(index, connection, "TLS: " + reason) }
         state.pointee.counters.arrivalsFailed += 1
         if let server { server.arrivalFailed(ConnectionID(index: index, generation: connection.pointee.generation), reason) }
         lose(index, connection, reason)

@@ -1,10 +1,15 @@
 import HubBase
 
-/// An outgoing byte stream on a loop: what Redis links are made of. What's written in a turn leaves in one system call at its end.
+/// An outgoing byte stream on a loop, plain or over TLS: what Redis links are made of. What's written in a turn leaves in one system call at its
+/// end.
 ///
 /// Belongs to its loop's thread. The handler isn't retained: should it go while the stream is open, the stream closes by itself.
 package final class ByteStream {
-    package enum State: Sendable { case connecting, open, closed }
+    package enum State: Sendable {
+        /// Also while TLS shakes hands.
+        case connecting
+        case open, closed
+    }
 
     package internal(set) var state: State = .connecting
 
@@ -21,13 +26,17 @@ package final class ByteStream {
     var sent = 0
     var isDirty = false
     var isBlocked = false
+    /// With TLS: whom it's to, and from the TCP connect on what encrypts.
+    let peer: TLSPeer?
+    var session: TLSSession?
     /// Why it ended, until the handler has been told.
     var ended: NetError?
 
-    init(_ loop: NetLoop, address: SocketAddress, handler: any StreamHandler, index: UInt32, generation: UInt32) {
+    init(_ loop: NetLoop, address: SocketAddress, peer: TLSPeer?, handler: any StreamHandler, index: UInt32, generation: UInt32) {
         self.loop = loop
         self.handler = handler
         self.address = address
+        self.peer = peer
         self.index = index
         self.generation = generation
     }
@@ -47,7 +56,7 @@ package final class ByteStream {
     }
 
     /// Bytes that wait to leave: the owner's bound for pipelining.
-    package var queuedBytes: Int { outbound.count - sent }
+    package var queuedBytes: Int { outbound.count - sent + (session?.waitingBytes ?? 0) }
 
     /// No call to the handler follows.
     package func close() {

@@ -8,9 +8,15 @@ extension NetLoop {
     private static let streamBytesKept = 256 * 1024
 
     /// Opens a TCP or Unix stream; the handler is told how it went, never before this returns. The stream lives on this loop.
-    package func openStream(to address: SocketAddress, connectDeadline: Span, handler: any StreamHandler) -> ByteStream {
+    ///
+    /// - Parameters:
+    ///   - connectDeadline: for the connection, and for TLS on it.
+    ///   - tls: whom to speak TLS with; nil: plain.
+    package func openStream(
+        to address: SocketAddress, connectDeadline: Span, tls: TLSPeer? = nil, handler: any StreamHandler
+    ) -> ByteStream {
         let (index, generation) = state.pointee.streams.place()
-        let stream = ByteStream(self, address: address, handler: handler, index: index, generation: generation)
+        let stream = ByteStream(self, address: address, peer: tls, handler: handler, index: index, generation: generation)
         state.pointee.streams.put(stream)
         stream.deadline = state.pointee.timers.schedule(
             at: state.pointee.now + connectDeadline, owner: .stream, kind: 0, value: UInt64(generation) << 32 | UInt64(index))
@@ -31,11 +37,11 @@ extension NetLoop {
 
     func streamEvent(_ index: UInt32, generation: UInt32, _ events: UInt32) {
         guard let stream = state.pointee.streams.find(index, generation: generation) else { return }
-        if stream.state == .connecting {
+        if stream.state == .connecting && stream.session == nil {
             streamConnected(stream)
         } else {
             if events & (Readiness.input | Readiness.broken) != 0 { readStream(stream) }
-            if events & Readiness.output != 0 && stream.state == .open { flushStream(stream) }
+            if events & Readiness.output != 0 && stream.state != .closed { flushStream(stream) }
         }
         tellEndedStreams()
     }
@@ -43,19 +49,28 @@ extension NetLoop {
     private func streamConnected(_ stream: ByteStream) {
         let number = hub_socket_error(stream.descriptor)
         guard number == 0 else { return endStream(stream, System.error(number, "connect \(stream.address)")) }
+        updateInterest(stream)
+        guard stream.state == .connecting else { return }
+        if let peer = stream.peer { beginSecuring(stream, to: peer) } else { streamOpened(stream) }
+    }
+
+    /// The connection is there, and TLS on it.
+    func streamOpened(_ stream: ByteStream) {
         if let deadline = stream.deadline { state.pointee.timers.cancel(deadline) }
         stream.deadline = nil
         stream.state = .open
-        updateInterest(stream)
-        guard stream.state == .open else { return }
-        if stream.queuedBytes > 0 { markDirty(stream) }
+        if stream.queuedBytes > 0 && !stream.isBlocked { markDirty(stream) }
         guard let handler = stream.handler else { return closeStream(stream) }
         handler.streamOpened(stream)
     }
 
     private func readStream(_ stream: ByteStream) {
         switch System.receive(stream.descriptor, state.pointee.scratch, LoopState.scratchBytes) {
-        case .bytes(0): endStream(stream, NetError(number: 0, description: "\(stream.address): end of stream"))
+        case .bytes(0):
+            let place = stream.state == .connecting ? " during the TLS handshake; does it speak TLS there?" : ""
+            endStream(stream, NetError(number: 0, description: "\(stream.address): end of stream\(place)"))
+        case .bytes(let count) where stream.session != nil:
+            takeCiphertext(stream, UnsafeRawBufferPointer(start: state.pointee.scratch, count: count))
         case .bytes(let count):
             guard let handler = stream.handler else { return closeStream(stream) }
             handler.streamReceived(stream, UnsafeRawBufferPointer(start: state.pointee.scratch, count: count))
@@ -80,7 +95,11 @@ extension NetLoop {
         }
     }
 
-    private func flushStream(_ stream: ByteStream) {
+    func flushStream(_ stream: ByteStream) {
+        if stream.session != nil {
+            guard flushSecurely(stream) else { return }
+            return streamFlushed(stream)
+        }
         while stream.sent < stream.outbound.count {
             let waiting = UnsafeRawBufferPointer(rebasing: stream.outbound.bytes[stream.sent...])
             guard let base = waiting.baseAddress else { break }
@@ -92,16 +111,23 @@ extension NetLoop {
             case .failed(let number): return endStream(stream, System.error(number, "send to \(stream.address)"))
             }
         }
-        stream.outbound.removeAll()
-        stream.outbound.trim(above: Self.streamBytesKept)
-        stream.sent = 0
+        streamFlushed(stream)
+    }
+
+    /// Everything that may leave has left: while TLS shakes hands that isn't the queue.
+    private func streamFlushed(_ stream: ByteStream) {
+        if stream.sent == stream.outbound.count {
+            stream.outbound.removeAll()
+            stream.outbound.trim(above: Self.streamBytesKept)
+            stream.sent = 0
+        }
         if stream.isBlocked {
             stream.isBlocked = false
             updateInterest(stream)
         }
     }
 
-    private func blockStream(_ stream: ByteStream) {
+    func blockStream(_ stream: ByteStream) {
         // What has left is moved away once it's the larger part.
         if stream.sent > stream.queuedBytes {
             stream.outbound.removeFirst(stream.sent)
@@ -126,12 +152,16 @@ extension NetLoop {
         guard let stream = state.pointee.streams.find(index, generation: generation) else { return }
         stream.deadline = nil
         guard stream.state == .connecting else { return }
-        endStream(stream, NetError(number: ETIMEDOUT, description: "connect \(stream.address): no answer within the deadline"))
+        endStream(
+            stream,
+            NetError(
+                number: ETIMEDOUT,
+                description: "connect \(stream.address): no \(stream.session == nil ? "answer" : "TLS handshake") within the deadline"))
         tellEndedStreams()
     }
 
     /// Closes it, and has the handler told.
-    private func endStream(_ stream: ByteStream, _ reason: NetError) {
+    func endStream(_ stream: ByteStream, _ reason: NetError) {
         guard stream.state != .closed else { return }
         stream.ended = reason
         state.pointee.streams.ended.append(stream)
@@ -160,6 +190,7 @@ extension NetLoop {
         stream.state = .closed
         if let deadline = stream.deadline { state.pointee.timers.cancel(deadline) }
         stream.deadline = nil
+        if stream.session != nil { sayGoodbye(stream) }
         if stream.descriptor >= 0 { System.close(stream.descriptor) }
         stream.descriptor = -1
         state.pointee.streams.remove(stream)

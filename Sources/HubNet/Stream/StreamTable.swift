@@ -37,6 +37,7 @@ struct StreamTable: ~Copyable {
             guard let stream else { continue }
             if stream.descriptor >= 0 { System.close(stream.descriptor) }
             stream.descriptor = -1
+            stream.session = nil
             stream.state = .closed
             stream.loop = nil
             stream.handler = nil

@@ -61,7 +61,7 @@ package struct TLSCertificate: Sendable {
         return String(decoding: text.bytes, as: UTF8.self)
     }
 
-    private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+    static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
         var fields = tm()
         guard ASN1_TIME_to_tm(time, &fields) == 1 else { return nil }
         return Int64(timegm(&fields))
@@ -73,9 +73,8 @@ final class X509Chain {
     let leaf: OpaquePointer
     private(set) var others: [OpaquePointer] = []
 
-    private static let certificatesMax = 16
-
-    init(pem: [UInt8]) throws(TLSCertificate.Problem) {
+    /// `most`: how many certificates the text may hold.
+    init(pem: [UInt8], most: Int = 16) throws(TLSCertificate.Problem) {
         let text = try PEMText(pem)
         guard let first = PEM_read_bio_X509_AUX(text.bio, nil, PEMText.noPassword, nil) else {
             throw .init("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----): \(OpenSSLError.take())")
@@ -83,7 +82,7 @@ final class X509Chain {
         leaf = first
         while let next = PEM_read_bio_X509(text.bio, nil, PEMText.noPassword, nil) {
             others.append(next)
-            guard others.count < Self.certificatesMax else { throw .init("holds more than \(Self.certificatesMax) certificates") }
+            guard others.count < most else { throw .init("holds more than \(most) certificates") }
         }
         // The end of the file is an error of the reader, "no start line"; anything else is a broken certificate.
         let reason = OpenSSLError.reason
@@ -97,8 +96,10 @@ final class X509Chain {
     }
 
     /// DNS names of the subject alternative name extension (RFC 5280 §4.2.1.6).
-    var names: [String] {
-        guard let raw = X509_get_ext_d2i(leaf, NID_subject_alt_name, nil, nil) else { return [] }
+    var names: [String] { Self.names(of: leaf) }
+
+    static func names(of certificate: OpaquePointer) -> [String] {
+        guard let raw = X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) else { return [] }
         let list = OpaquePointer(raw)
         defer { GENERAL_NAMES_free(list) }
         var names: [String] = []

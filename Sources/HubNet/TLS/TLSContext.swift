@@ -57,6 +57,16 @@ package final class TLSContext: @unchecked Sendable {
     static func makeContext(_ chain: X509Chain, _ pair: borrowing PrivateKey) throws(TLSCertificate.Problem) -> ContextHandle {
         guard let context = SSL_CTX_new(TLS_server_method()) else { throw .init("OpenSSL gives no context: \(OpenSSLError.take())") }
         let handle = ContextHandle(context)
+        try setRules(context)
+        SSL_CTX_set_timeout(context, TicketKeys.lifetimeSeconds)
+        // A WebSocket client comes back on one connection: one ticket is enough.
+        SSL_CTX_set_num_tickets(context, 1)
+        try install(chain, pair, in: context)
+        return handle
+    }
+
+    /// Versions, ciphers and memory: the same for both roles.
+    static func setRules(_ context: OpaquePointer) throws(TLSCertificate.Problem) {
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(TLS1_2_VERSION), nil)
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(TLS1_3_VERSION), nil)
         SSL_CTX_set_options(context, options)
@@ -64,12 +74,13 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_ctrl(context, SSL_CTRL_MODE, Int(SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER), nil)
         SSL_CTX_ctrl(context, SSL_CTRL_CLEAR_MODE, Int(SSL_MODE_AUTO_RETRY), nil)
         SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, Int(SSL_SESS_CACHE_OFF), nil)
-        SSL_CTX_set_timeout(context, TicketKeys.lifetimeSeconds)
-        // A WebSocket client comes back on one connection: one ticket is enough.
-        SSL_CTX_set_num_tickets(context, 1)
         guard SSL_CTX_set_cipher_list(context, ciphers12) == 1, SSL_CTX_set_ciphersuites(context, ciphers13) == 1 else {
             throw .init("OpenSSL refuses the cipher list: \(OpenSSLError.take())")
         }
+    }
+
+    /// Certificate, key and chain to show.
+    static func install(_ chain: X509Chain, _ pair: borrowing PrivateKey, in context: OpaquePointer) throws(TLSCertificate.Problem) {
         guard SSL_CTX_use_certificate(context, chain.leaf) == 1 else { throw .init("can't be used: \(OpenSSLError.take())") }
         guard SSL_CTX_use_PrivateKey(context, pair.key) == 1 else { throw .init(isOfKey: true, "can't be used: \(OpenSSLError.take())") }
         for other in chain.others {
@@ -78,7 +89,6 @@ package final class TLSContext: @unchecked Sendable {
                 throw .init("has a chain that can't be used: \(OpenSSLError.take())")
             }
         }
-        return handle
     }
 
     private static let options: UInt64 = {

@@ -10,6 +10,8 @@ struct TLSScratch: ~Copyable {
     /// Ciphertext of the session that is being served; empty between two sessions.
     var output = ByteBuffer(capacity: 80 * 1024)
     let plain: UnsafeMutableRawPointer
+    /// Why the certificate of the server that is being spoken to isn't believed; taken by the session whose handshake ends by it.
+    var distrust: String?
 
     /// All that one piece of input can hold, and the record that was begun before it.
     static let plainBytes = LoopState.scratchBytes + 17 * 1024
@@ -79,7 +81,7 @@ struct TLSScratch: ~Copyable {
     /// BIO_FLAGS_RWS is a macro of macros.
     private static let retryFlags = BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_IO_SPECIAL | BIO_FLAGS_SHOULD_RETRY
 
-    private static func of(_ bio: OpaquePointer) -> UnsafeMutablePointer<TLSScratch>? {
+    static func of(_ bio: OpaquePointer) -> UnsafeMutablePointer<TLSScratch>? {
         BIO_get_data(bio)?.assumingMemoryBound(to: TLSScratch.self)
     }
 }

@@ -8,8 +8,8 @@ import HubBase
 struct TLSSession: ~Copyable {
     private let ssl: OpaquePointer
     private let scratch: UnsafeMutablePointer<TLSScratch>
-    /// Held: OpenSSL's callbacks find it by a pointer.
-    private let context: TLSContext
+    /// The context: OpenSSL's callbacks find it by a pointer.
+    private let held: AnyObject
     /// Ciphertext that the socket didn't take. What is encrypted must leave, so there's no thinning here: bounded by `TLSSession.pieceBytes` and
     /// a few alerts.
     private(set) var waiting: UnsafeMutablePointer<HeldBytes>?
@@ -21,15 +21,26 @@ struct TLSSession: ~Copyable {
     /// Bytes have come.
     private(set) var hasBegun = false
 
-    /// Plaintext that is encrypted at once: four full records. More waits as plaintext, where it can still be thinned.
+    /// Plaintext that is encrypted at once at most: four full records. More waits as plaintext, where it can still be thinned.
     static let pieceBytes = 64 * 1024
     /// Key updates and the like that a peer may send in a minute: each costs a derivation of keys. OpenSSL itself ends floods of empty records and
     /// warnings.
     static let noticesMax: UInt16 = 32
 
-    /// nil when memory is short.
+    /// The server's side; nil when memory is short.
     init?(_ context: TLSContext, on scratch: UnsafeMutablePointer<TLSScratch>) {
         guard let ssl = context.makeState() else { return nil }
+        self.init(ssl, holding: context, on: scratch)
+    }
+
+    /// The client's side; nil when memory is short.
+    init?(to peer: TLSPeer, on scratch: UnsafeMutablePointer<TLSScratch>) {
+        guard let ssl = peer.context.makeState(name: peer.name) else { return nil }
+        self.init(ssl, holding: peer.context, on: scratch)
+    }
+
+    /// Takes `ssl`.
+    private init?(_ ssl: OpaquePointer, holding context: AnyObject, on scratch: UnsafeMutablePointer<TLSScratch>) {
         guard let bio = TLSScratch.makeBIO(on: scratch) else {
             SSL_free(ssl)
             return nil
@@ -38,16 +49,19 @@ struct TLSSession: ~Copyable {
         SSL_set_bio(ssl, bio, bio)
         self.ssl = ssl
         self.scratch = scratch
-        self.context = context
+        held = context
     }
 
     deinit {
         SSL_free(ssl)
-        var held = waiting
-        HeldBytes.free(&held)
+        var rest = waiting
+        HeldBytes.free(&rest)
     }
 
     // MARK: Ciphertext that waits
+
+    var waitingBytes: Int { waiting.map { $0.pointee.count } ?? 0 }
+    var waitingMemory: Int { waiting.map { HeldBytes.memory($0) } ?? 0 }
 
     mutating func keep(_ bytes: UnsafeRawBufferPointer) { HeldBytes.append(&waiting, bytes, limit: .max) }
 
@@ -62,18 +76,24 @@ struct TLSSession: ~Copyable {
     enum Handshake {
         case needMore
         case done(isResumed: Bool)
-        /// In OpenSSL's words; an alert may be among the output.
+        /// For people; an alert may be among the output.
         case failed(String)
     }
 
     mutating func shakeHands() -> Handshake {
         hasBegun = true
         OpenSSLError.clear()
+        scratch.pointee.distrust = nil
         let result = SSL_do_handshake(ssl)
         if result == 1 { return .done(isResumed: SSL_session_reused(ssl) == 1) }
         if SSL_get_error(ssl, result) == SSL_ERROR_WANT_READ { return .needMore }
         isBroken = true
-        return .failed(OpenSSLError.take())
+        let reason = OpenSSLError.reason
+        let words = OpenSSLError.take()
+        if let distrust = scratch.pointee.distrust.take() { return .failed(distrust) }
+        // OpenSSL's words would send people after versions.
+        if reason == SSL_R_WRONG_VERSION_NUMBER, SSL_is_server(ssl) == 0 { return .failed("the other end doesn't speak TLS there") }
+        return .failed(words)
     }
 
     /// "TLSv1.3".

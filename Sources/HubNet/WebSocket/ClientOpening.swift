@@ -9,14 +9,16 @@ package struct ClientOpening: Sendable {
     package var subprotocols: [String]
     /// Authorization and the like.
     package var headers: [(name: String, value: String)]
-    /// TCP connect and handshake together.
+    /// TCP connect, TLS and handshake together.
     package var deadline: Span
     /// Local address to connect from; nil: the kernel chooses.
     package var source: SocketAddress?
+    /// nil: without TLS.
+    package var tls: TLSPeer?
 
     package init(
         host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10),
-        source: SocketAddress? = nil
+        source: SocketAddress? = nil, tls: TLSPeer? = nil
     ) {
         self.host = host
         self.target = target
@@ -24,5 +26,6 @@ package struct ClientOpening: Sendable {
         self.headers = headers
         self.deadline = deadline
         self.source = source
+        self.tls = tls
     }
 }

@@ -1,0 +1,61 @@
+import Glibc
+import HubBase
+import HubNet
+
+/// Which servers a tool believes over TLS: what `--ca` and `--insecure` say. TLS 1.2 or newer and the server's name are asked for in any case.
+package enum ServerTrust: Sendable, Equatable {
+    /// Those that the system's authorities vouch for.
+    case system
+    /// Those that the certificates in this PEM file vouch for, or are, and nobody else.
+    case only(file: String)
+    /// All: for tests, with a warning.
+    case anyone
+
+    /// - Parameters:
+    ///   - file: what `--ca` says; nil: SSL_CERT_FILE is looked at, as OpenSSL's own programs do.
+    package init(file: String?, isInsecure: Bool) throws(CommandLineError) {
+        switch (file, isInsecure) {
+        case (_?, true): throw CommandLineError("give --ca FILE or --insecure, not both")
+        case (nil, true): self = .anyone
+        case (let file?, false): self = .only(file: file)
+        case (nil, false):
+            if let named = getenv("SSL_CERT_FILE"), named[0] != 0 { self = .only(file: String(cString: named)) } else { self = .system }
+        }
+    }
+
+    package static let warning =
+        "warning: --insecure: the server's certificate isn't checked, so anybody on the way can read and change everything"
+
+    /// The largest file of authorities: the system's own has some 220 KB.
+    private static let bytesMax = 4 * 1024 * 1024
+
+    /// For WebSockets. Throws what is wrong with the file.
+    package func makeContext() throws(NetError) -> TLSClientContext {
+        do throws(TLSCertificate.Problem) {
+            // A WebSocket begins with HTTP/1.1, and nothing else is spoken here.
+            switch self {
+            case .system: return try TLSClientContext(trust: .system, protocols: ["http/1.1"])
+            case .anyone: return try TLSClientContext(trust: .anyone, protocols: ["http/1.1"])
+            case .only(let file):
+                return try TLSClientContext(trust: .only(try Self.read(file)), protocols: ["http/1.1"])
+            }
+        } catch {
+            guard case .only(let file) = self else { throw NetError(number: 0, description: "TLS: \(error)") }
+            throw NetError(number: 0, description: "--ca: \(file) \(error)")
+        }
+    }
+
+    private static func read(_ path: String) throws(TLSCertificate.Problem) -> [UInt8] {
+        guard let file = fopen(path, "re") else { throw TLSCertificate.Problem("can't be read: \(String(cString: strerror(errno)))") }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 64 * 1024)
+        while bytes.count <= bytesMax {
+            let count = fread(&piece, 1, piece.count, file)
+            guard ferror(file) == 0 else { throw TLSCertificate.Problem("can't be read: \(String(cString: strerror(errno)))") }
+            if count == 0 { return bytes }
+            bytes += piece[..<count]
+        }
+        throw TLSCertificate.Problem("has more than \(bytesMax) bytes")
+    }
+}
