@@ -88,7 +88,8 @@ let package = Package(
         // The fuzzed parsers' corpora, replayed.
         tests("FuzzTests", ["HubFuzzTargets"]),
         .target(
-            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets", swiftSettings: strict),
+            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets",
+            swiftSettings: strict),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
