@@ -83,8 +83,14 @@ let package = Package(
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubBase"]),
         tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
+        tests("SimulationTests", ["HubCheck", "HubRedis", "HubCore", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),
         tests("TidyTests", []),
+        // The fuzzed parsers' corpora, replayed.
+        tests("FuzzTests", ["HubFuzzTargets"]),
+        .target(
+            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets",
+            swiftSettings: strict),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),
 
@@ -102,6 +108,6 @@ let package = Package(
 if Context.environment["HUB_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
-            name: "hub-fuzz", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Sources",
+            name: "hub-fuzz", dependencies: ["HubFuzzTargets"], path: "Fuzz/Sources",
             swiftSettings: strict + [.unsafeFlags(["-parse-as-library"])], linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }

@@ -8,9 +8,10 @@ import HubWire
 ///   (`resync`, `recovered: false`);
 /// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
-/// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; then an announcement must have told.
+/// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
+///   stays, and everybody who was handed it.
 ///
-/// Cost: about 150 bytes for each message and 100 for each subscription, one or two look-ups for each event.
+/// Cost: about 150 bytes for each message, 60 for each delivery, one or two look-ups for each event.
 package struct DeliveryChecker {
     /// Whose message: ids are each sender's own.
     package struct Message: Hashable, Sendable {
@@ -32,9 +33,11 @@ package struct DeliveryChecker {
     private struct Reader {
         /// The last place that it was brought to.
         var cursor: Position
-        /// All behind this offset, in the cursor's epoch, was delivered to it or was not owed.
-        var runStart: UInt64
+        /// What it got since it began, or since a gap was announced to it last.
+        var got: Set<Message> = []
         var isSubscribed = true
+        /// What of its own was acknowledged to it on this connection ahead of the cursor.
+        var promised: [Place: Mark] = [:]
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
     }
@@ -65,8 +68,8 @@ package struct DeliveryChecker {
         var name: Name
         var places: [Place: [Standing]] = [:]
         var messages: [Message: Sent] = [:]
-        /// Epochs in the order in which they were first heard of, with the last acknowledged offset of each.
-        var epochs: [Mark: (order: Int, acknowledged: UInt64)] = [:]
+        /// Epochs in the order in which they were first heard of.
+        var epochs: [Mark: Int] = [:]
         var lastAcknowledged: Position?
         var announcements = 0
         var sentBy: [Int: Int] = [:]
@@ -104,8 +107,10 @@ package struct DeliveryChecker {
         }
         sent.acknowledged = sent.acknowledged ?? position
         channels[channel].messages[message] = sent
-        let epoch = epoch(position.epoch, of: channel)
-        channels[channel].epochs[position.epoch] = (epoch.order, max(epoch.acknowledged, position.offset))
+        let seat = Seat(client: client, channel: channel)
+        if let reader = readers[seat], reader.isSubscribed, !reader.isPaging, position.offset > reader.cursor.offset {
+            readers[seat]?.promised[Place(epoch: position.epoch, offset: position.offset)] = position.tag
+        }
         channels[channel].lastAcknowledged = position
         note(message, at: position, previous: nil, channel, client)
     }
@@ -119,18 +124,17 @@ package struct DeliveryChecker {
     ) {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
-        _ = epoch(position.epoch, of: channel)
+        noteEpoch(position.epoch, of: channel)
         guard recovered == true, let from else {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             let last = hasMore ? page.last?.position ?? position : position
-            readers[seat] = Reader(cursor: last, runStart: last.offset, isPaging: hasMore)
+            readers[seat] = Reader(cursor: last, isPaging: hasMore)
             return
         }
         report.recovered += 1
-        let known = readers[seat]
-        let isContinued = known?.cursor == from
-        readers[seat] = Reader(cursor: from, runStart: isContinued ? known?.runStart ?? from.offset : from.offset, isPaging: hasMore)
+        let got = readers[seat].flatMap { $0.cursor == from ? $0.got : nil } ?? []
+        readers[seat] = Reader(cursor: from, got: got, isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -170,10 +174,11 @@ package struct DeliveryChecker {
     package mutating func announced(_ name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
         announce(channel, \.resyncs)
-        _ = epoch(position.epoch, of: channel)
+        noteEpoch(position.epoch, of: channel)
         let seat = Seat(client: client, channel: channel)
         readers[seat]?.cursor = position
-        readers[seat]?.runStart = position.offset
+        readers[seat]?.got = []
+        readers[seat]?.promised = [:]
         readers[seat]?.isPaging = false
     }
 
@@ -183,7 +188,10 @@ package struct DeliveryChecker {
 
     /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
     package mutating func ended(_ client: Int) {
-        for seat in readers.keys where seat.client == client { readers[seat]?.isSubscribed = false }
+        for seat in readers.keys where seat.client == client {
+            readers[seat]?.isSubscribed = false
+            readers[seat]?.promised = [:]
+        }
     }
 
     // MARK: The end
@@ -193,7 +201,7 @@ package struct DeliveryChecker {
         for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
         for channel in channels.indices {
             settleOrder(of: channel)
-            settleTakenBack(of: channel)
+            countTakenBack(of: channel)
         }
         report.unanswered =
             report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
@@ -203,13 +211,14 @@ package struct DeliveryChecker {
     private mutating func settle(_ reader: Reader, _ seat: Seat) {
         report.subscriptions += 1
         let channel = channels[seat.channel]
-        guard let last = channel.lastAcknowledged, let epoch = channel.epochs[last.epoch] else { return }
+        // The last one in time: what was acknowledged further on before was taken back.
+        guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
         if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
         if reader.cursor.epoch == last.epoch {
-            guard reader.cursor.offset < epoch.acknowledged else { return }
-            let missing = epoch.acknowledged - reader.cursor.offset
-            find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) acknowledged up to \(epoch.acknowledged) never came")
-        } else if let own = channel.epochs[reader.cursor.epoch], own.order > epoch.order {
+            guard reader.cursor.offset < last.offset else { return }
+            let missing = last.offset - reader.cursor.offset
+            find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) up to \(last), which was acknowledged, never came")
+        } else if let own = channel.epochs[reader.cursor.epoch], own > order {
             // It was brought to a newer epoch, and told.
             return
         } else {
@@ -235,16 +244,12 @@ package struct DeliveryChecker {
         }
     }
 
-    /// Acknowledged at a place where somebody was handed another message: taken back, which must have been announced.
-    private mutating func settleTakenBack(of channel: Int) {
-        for (message, sent) in channels[channel].messages {
+    /// Acknowledged at a place where somebody was handed another message.
+    private mutating func countTakenBack(of channel: Int) {
+        for sent in channels[channel].messages.values {
             guard let position = sent.acknowledged else { continue }
-            let place = Place(epoch: position.epoch, offset: position.offset)
-            guard let standing = channels[channel].places[place], standing.count > 1 else { continue }
-            report.takenBack += 1
-            if channels[channel].announcements == 0 {
-                find(.lost, channel, sent.client, "\(message), acknowledged at \(position), was taken back, and nobody was told")
-            }
+            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            if let standing, standing.count > 1 { report.takenBack += 1 }
         }
     }
 
@@ -259,7 +264,6 @@ package struct DeliveryChecker {
         guard cursor.epoch == position.epoch || isFirst else {
             find(.gap, channel, client, "went from \(cursor) to \(position), another epoch, and wasn't told")
             readers[seat]?.cursor = position
-            readers[seat]?.runStart = position.offset
             return note(message, at: position, previous: nil, channel, client)
         }
         if position.offset <= cursor.offset {
@@ -270,13 +274,16 @@ package struct DeliveryChecker {
             find(.gap, channel, client, "went from \(cursor) to \(position): \(missing) passed over, and wasn't told")
             note(message, at: position, previous: nil, channel, client)
             readers[seat]?.cursor = position
-            readers[seat]?.runStart = position.offset
             return
         }
-        if let other = channels[channel].messages[message]?.seen, other != position, other.epoch == position.epoch,
-            other.offset > reader.runStart, other.offset <= cursor.offset
+        if readers[seat]?.got.insert(message).inserted == false {
+            find(.twice, channel, client, "got \(message) again, at \(position)")
+        }
+        if let own = readers[seat]?.promised.removeValue(forKey: Place(epoch: position.epoch, offset: position.offset)), own != position.tag
         {
-            find(.twice, channel, client, "got \(message) at \(other) and at \(position)")
+            find(
+                .lost, channel, client,
+                "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told")
         }
         note(message, at: position, previous: cursor.tag, channel, client)
         readers[seat]?.cursor = position
@@ -284,7 +291,7 @@ package struct DeliveryChecker {
 
     /// A place holds one message, and has one before it.
     private mutating func note(_ message: Message, at position: Position, previous: Mark?, _ channel: Int, _ client: Int) {
-        _ = epoch(position.epoch, of: channel)
+        noteEpoch(position.epoch, of: channel)
         channels[channel].messages[message]?.seen = position
         let place = Place(epoch: position.epoch, offset: position.offset)
         var standing = channels[channel].places[place] ?? []
@@ -310,11 +317,8 @@ package struct DeliveryChecker {
         report[keyPath: count] += 1
     }
 
-    private mutating func epoch(_ mark: Mark, of channel: Int) -> (order: Int, acknowledged: UInt64) {
-        if let known = channels[channel].epochs[mark] { return known }
-        let new = (order: channels[channel].epochs.count, acknowledged: UInt64(0))
-        channels[channel].epochs[mark] = new
-        return new
+    private mutating func noteEpoch(_ mark: Mark, of channel: Int) {
+        if channels[channel].epochs[mark] == nil { channels[channel].epochs[mark] = channels[channel].epochs.count }
     }
 
     private mutating func number(of name: Name) -> Int {

@@ -130,6 +130,8 @@ package final class HTTPClient {
         case CURLE_PEER_FAILED_VERIFICATION:
             var verdict = 0
             _ = hub_curl_get_verdict(handle, &verdict)
+            // libcurl compares the name first, and leaves 1 ("unspecified") there when that fails.
+            if verdict == 1 { verdict = 0 }
             return "TLS: \(text): \(TLSAdvice.text(verdict: verdict))"
         case CURLE_SSL_CONNECT_ERROR: return "TLS: \(text)"
         case CURLE_SSL_CACERT_BADFILE: return "--ca: \(text)"

@@ -221,7 +221,10 @@ package final class RedisBackend {
         topologyIsOld()
         // Why the link is lost says more than that a probe is.
         tellHealth(at: loop.now)
-        if let master = masters.all.first(where: { $0.link === link }) { tellProbes(probes.fail(of: master.number)) }
+        if let master = masters.all.first(where: { $0.link === link }) {
+            tellProbes(probes.fail(of: master.number))
+            subscriber.set.commandsLost(in: masters.isCluster ? master.lanes : .all)
+        }
     }
 
     // MARK: Health
@@ -388,7 +391,7 @@ package final class RedisBackend {
         }
         switch (subject, message) {
         case (.channel(let channel), .positioned(let position, let previous, let body)):
-            if subscriber.set[index].chain.position == nil {
+            if subscriber.set.beginsWithMessage(index) {
                 // It says itself where the channel was before it.
                 answerWaiters(
                     index, channel, before: Position(epoch: position.epoch, offset: position.offset - 1, tag: previous))
@@ -396,6 +399,9 @@ package final class RedisBackend {
             switch subscriber.set.judge(index, position, previous: previous, pongs: pongs) {
             case .drop: break
             case .deliver: broker?.heard(position, previous: previous, body, channel)
+            case .deliverAfterGap:
+                broker?.tell([.resync(Position(epoch: position.epoch, offset: position.offset - 1, tag: previous), .epochChanged)], channel)
+                broker?.heard(position, previous: previous, body, channel)
             case .hold:
                 let heard = Heard(position: position, previous: previous, publication: PublicationCodec.decode(body))
                 subscriber.set.hold(index, heard)

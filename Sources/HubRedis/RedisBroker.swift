@@ -152,6 +152,9 @@ package final class RedisBroker: Broker {
             let error = WireError(.duplicateConflict, "This message id was used for another message; a new message needs a new id.")
             delegate?.published(.failure(error), tag: call.tag)
         } else {
+            if let index = backend.subscriber.set.find(backend.keys.liveChannel(call.channel)) {
+                backend.subscriber.set.acknowledged(index, at: position)
+            }
             delegate?.published(.success(PublishResult(position: position, isDuplicate: kind == 1)), tag: call.tag)
         }
     }

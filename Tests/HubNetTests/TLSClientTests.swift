@@ -103,6 +103,21 @@ import Testing
         #expect(end == .lost("TLS: the server's certificate isn't accepted: certificate signature failure"))
     }
 
+    @Test("whatever becomes of one handshake, those beside it on the loop have their own outcome")
+    func sideBySide() throws {
+        let good = try Self.server()
+        let bad = try Self.server(.make(["localhost"], commonName: "bad"))
+        let client = try LoopFixture()
+        let peer = TLSPeer(try Self.trusting(), name: "localhost")
+        for _ in 0..<20 {
+            for port in [good.port, bad.port] { Self.connect(client, port, to: peer) }
+        }
+        #expect(client.opens.wait(for: 20).count == 20)
+        let ends = client.ends.wait(for: 20)
+        #expect(ends.count == 20)
+        for end in ends { #expect(Self.reason(end).contains("nobody trusted vouches for the server's certificate (issuer /CN=bad)")) }
+    }
+
     @Test("a certificate that is over, or not yet valid, is refused with its time")
     func times() throws {
         let over = try Self.end(Self.server(.make(["localhost"], days: -2, by: Self.authority)), Self.trusting(), name: "localhost")

@@ -218,6 +218,57 @@ import Testing
         #expect(client.readEnd() == .endOfStream)
     }
 
+    @Test(
+        "ciphertext that waits counts in the node's memory for queues, until it has left or its connection has gone",
+        arguments: [true, false])
+    func waitingCiphertext(leaves: Bool) throws {
+        let budget = SendBudget(limit: 64 * 1024 * 1024)
+        var limits = NetLimits()
+        limits.sendMemory = budget
+        let fixture = try Self.fixture(limits)
+        let (client, id) = try fixture.joinSecurely(receiveBuffer: 4096)
+        // One message at a time: as soon as the socket blocks, nothing but ciphertext waits.
+        var sent = 0
+        while fixture.perform({ loop, _ in loop.queuedBytes(id) }) == 0, sent < 1000 {
+            fixture.perform { loop, _ in
+                loop.sendMessage(.binary, to: id, as: .publication) { $0.append([UInt8](repeating: 0x5A, count: 8192)) }
+            }
+            sent += 1
+        }
+        let waiting = fixture.perform { loop, _ in loop.queuedBytes(id) }
+        #expect(waiting > 0 && waiting < 16 * 1024)
+        #expect(budget.inUse >= waiting && budget.inUse < waiting + 16 * 1024)
+        if leaves {
+            for _ in 0..<sent { #expect(try client.readFrame().payload.count == 8192) }
+        } else {
+            fixture.perform { loop, _ in loop.abort(id) }
+        }
+        let isSettled = fixture.eventually { loop in budget.inUse == 0 && loop.queuedBytes(id) == 0 }
+        #expect(isSettled)
+    }
+
+    @Test("ciphertext that waits counts against the queue's limit: all that waits together stays below it")
+    func ciphertextAndLimit() throws {
+        var limits = NetLimits()
+        limits.outboundBytes = 64 * 1024
+        let budget = SendBudget(limit: 64 * 1024 * 1024)
+        limits.sendMemory = budget
+        let fixture = try Self.fixture(limits)
+        let (client, id) = try fixture.joinSecurely(receiveBuffer: 4096)
+        let most = Watch<Int>()
+        while fixture.perform({ loop, _ in loop.isOpen(id) }) {
+            fixture.perform { loop, _ in
+                loop.sendMessage(.binary, to: id, as: .publication) { $0.append([UInt8](repeating: 0x5A, count: 4096)) }
+            }
+            most.note(fixture.perform { loop, _ in loop.queuedBytes(id) })
+        }
+        // Something of the limit was used, and no more than it: before, a piece of ciphertext of the same size came on top.
+        let peak = most.all.max() ?? 0
+        #expect(peak > 48 * 1024 && peak <= 64 * 1024)
+        #expect(fixture.counters.closedTooSlow == 1)
+        withExtendedLifetime(client) {}
+    }
+
     @Test("new keys in the middle of everything change nothing, RFC 8446 §4.6.3")
     func keyUpdates() throws {
         let fixture = try Self.fixture()

@@ -63,7 +63,7 @@ private struct FeedWorld {
             switch feed.judge(heard.position, previous: heard.previous, pongs: pongs) {
             case .drop: break
             case .hold: feed.hold(heard, reason: .gap, isShort: Int.random(in: 0..<40, using: &chance) == 0)
-            case .deliver:
+            case .deliver, .deliverAfterGap:
                 tell([
                     .publication(PositionedPublication(position: heard.position, previous: heard.previous, publication: heard.publication!))
                 ])

@@ -39,6 +39,7 @@ private struct Bench {
     mutating func hear(_ heard: Heard) -> String {
         switch feed.judge(heard.position, previous: heard.previous, pongs: pongs) {
         case .deliver: return "\(heard.position.offset)"
+        case .deliverAfterGap: return "gap \(heard.position.offset)"
         case .drop: return "-"
         case .hold:
             feed.hold(heard, reason: .gap, isShort: false)
@@ -255,5 +256,34 @@ struct ChannelFeedTests {
         var page = Bench.page(6...8, tip: Bench.at(8))
         page.entries[1].publication = nil
         #expect(bench.fill(page) == "6 resync 7 gap 8")
+    }
+
+    @Test("a place that was acknowledged and holds another message when the feed gets there was taken back: a gap is announced before it")
+    func takenBack() {
+        var bench = Bench()
+        bench.feed.acknowledged(at: Bench.at(6))
+        bench.feed.acknowledged(at: Bench.at(7))
+        var kept = bench
+        #expect(kept.hear(6...8) == "6 7 8")
+        bench.feed.commandsLost()
+        #expect(bench.hear(Bench.heard(6)) == "6")
+        #expect(bench.hear(Bench.heard(7, "b", after: "a")) == "gap 7")
+        #expect(bench.hear(Bench.heard(8, "b")) == "8", "one gap was announced for all that was taken back")
+    }
+
+    @Test("a place that was acknowledged, and that the channel no longer gets to, was taken back: the read of the tip announces it")
+    func takenBackTail() {
+        var bench = Bench()
+        bench.feed.acknowledged(at: Bench.at(7))
+        bench.feed.commandsLost()
+        bench.feed.read(Bench.at(5), reason: .linkLost, pings: 0)
+        #expect(bench.feed.takeRead() == Bench.at(5))
+        #expect(bench.fill(Bench.page(nil, tip: Bench.at(5))) == "resync 5 epochChanged")
+        #expect(bench.hear(Bench.heard(6)) == "6")
+        var filled = Bench()
+        filled.feed.acknowledged(at: Bench.at(9))
+        filled.feed.read(Bench.at(7), reason: .linkLost, pings: 0)
+        _ = filled.feed.takeRead()
+        #expect(filled.fill(Bench.page(6...7, tip: Bench.at(7))) == "resync 5 epochChanged 6 7")
     }
 }

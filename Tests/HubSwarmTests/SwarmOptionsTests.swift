@@ -33,6 +33,8 @@ struct SwarmOptionsTests {
         #expect(options.size == 300 && options.connectRate == 900 && options.seed == .max && options.isJSON)
         #expect(options.key == .environment("K") && options.kid == "one")
         #expect(try Self.options("--token-key-file f").key == .file("f"))
+        #expect(try Self.options("--ca a.pem").authorities == "a.pem" && !Self.options("--ca a.pem").isInsecure)
+        #expect(try Self.options("--insecure").isInsecure && Self.options("").authorities == nil)
     }
 
     @Test("fewer bots than the default number of rooms is no mistake of the caller")

@@ -144,3 +144,14 @@ def test_subscribe_from_a_position_prints_what_was_missed_first(hub):
         follower.communicate()
     assert hubctl(hub, "subscribe", "--from", first, "a", "b").returncode == 2
     assert hubctl(hub, "subscribe", "--from", "x", "a").returncode == 2
+
+
+@pytest.mark.parametrize("command", [("nodes", "--json"), ("presence", "nobody"), ("publish", "room:gone", "x"), ("subscribe", "room:gone")])
+def test_a_reader_that_goes_away_is_no_crash(hub, command):
+    process = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    if command[0] == "subscribe":
+        assert hubctl(hub, "publish", "room:gone", "is anybody there").returncode == 0
+    # Neither a signal (SIGPIPE, a trap) nor a report of one.
+    errors = process.stderr.read()
+    assert process.wait(20) in (0, 1) and "Fatal" not in errors and "rash" not in errors, errors

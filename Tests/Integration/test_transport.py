@@ -1,5 +1,6 @@
 """Deadlines, slow readers, limits and stopping, with raw sockets and real signals. B…: the field reports that these rules come from."""
 
+import concurrent.futures
 import json
 import re
 import resource
@@ -11,8 +12,9 @@ import time
 import jwt
 import pytest
 
+from certificates import Certificate, secure_settings, trusting
 from client import Client
-from hub import Hub, eventually, request, run, running, status
+from hub import Hub, eventually, free_port, request, run, running, status
 from raw import frame, guarded, hub, KEY, memory, opening, processor_time, Raw, text, welcomed
 from relay import Relay
 
@@ -173,8 +175,10 @@ def test_slow_readers_are_cut_off_with_4008_and_nobody_else_notices(hub):
         client.leave()
 
 
-def test_a_slow_reader_loses_typing_first_and_is_told_how_much(hub):
+def test_a_slow_reader_loses_typing_first_and_is_told_how_much(start):
     """B41: never a hole in chat; the client and the operator learn the same number."""
+    # One writer types for many.
+    hub = start(Hub, settings={"typing.throttle": "0s"})
     before = hub.metric('hub_drops_total{class="typing"}')
     with welcomed(hub, "slow", buffer=4096, timeout=60) as raw, Client(hub, "writer") as writer:
         raw.send(text(type="subscribe", id=1, channel="room:shed"))
@@ -320,6 +324,31 @@ def test_a_herd_is_let_in_at_its_pace_and_told_when_to_come_back(start):
             first, payload = next(page.frames())
             assert first == 0x88 and int.from_bytes(payload[:2], "big") == 1013 and re.match(rb"\d+ ", payload[2:])
     eventually(lambda: hub.metric("hub_turned_away_total") == len(refused) + 1, what="they are counted")
+
+
+def test_a_herd_over_tls_waits_for_the_node_s_pace(start, tmp_path):
+    """B44 over wss: the pace is asked before the handshake; who waits gets in, in the end, and isn't asked again behind it."""
+    certificate = Certificate(tmp_path, "herd", "localhost")
+    port = free_port()
+    hub = start(Hub, settings=secure_settings(port, certificate, **{"limits.acceptsPerSecond": 10}))
+    context = trusting(certificate)
+
+    def come_in(number):
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20), server_hostname="localhost") as link:
+            link.sendall(opening(f"/v1/ws?user=herd{number}"))
+            return link.recv(4096).split(b"\r\n")[0]
+
+    with Client(hub, "inside") as inside:
+        inside.subscribe("room:herd")
+        began = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(25) as pool:
+            answers = list(pool.map(come_in, range(25)))
+        assert all(b" 101 " in answer for answer in answers), answers
+        # Ten at once at most, ten a second then: never sooner, however fast the machine is.
+        assert time.monotonic() - began >= 1.4
+        assert inside.chat("room:herd", "calm")["type"] == "ack" and status(f"{hub.url}/readyz") == 200
+    eventually(lambda: hub.metric("hub_tls_waited_total") >= 10 and hub.metric("hub_tls_handshakes_total") == 25)
+    assert hub.metric("hub_tls_turned_away_total") == 0 and hub.metric("hub_turned_away_total") == 0
 
 
 def test_one_address_may_hold_so_many_connections(start):

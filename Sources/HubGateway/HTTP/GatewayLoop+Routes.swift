@@ -128,6 +128,8 @@ extension GatewayLoop {
             numbers.turnedAway += 1
             return .respond(.error(WireError(.overloaded, "the node is full (limits.connections)", retryAfter: 5000)))
         }
+        // Over TLS the pace was asked before the handshake, which costs more than what follows.
+        if net.wasAdmitted(id) { return nil }
         let rate = configuration.limits.acceptsPerSecond
         if state.admission.admits(perSecond: rate, at: net.now) { return nil }
         numbers.turnedAway += 1

@@ -54,6 +54,9 @@ enum Metrics {
             UInt64(max(backplane.recoveryBytes, 0)))
         page.counter("hub_typing_throttled_total", "typing that said nothing new.", sum(loops) { $0.typingThrottled })
         page.counter("hub_typing_expired_total", "Those who stopped typing without a word.", sum(loops) { $0.typingExpired })
+        page.counter(
+            "hub_tls_waited_total", "TLS handshakes that had to wait for limits.acceptsPerSecond.", sum(loops) { $0.net.tlsWaited })
+        page.counter("hub_tls_turned_away_total", "Those of them whose deadline passed meanwhile.", sum(loops) { $0.net.tlsTurnedAway })
         page.counter("hub_messages_received_total", "WebSocket messages from clients.", sum(loops) { $0.net.messagesIn })
         page.counter("hub_received_bytes_total", "Bytes from clients.", sum(loops) { $0.net.bytesIn })
         page.counter("hub_sent_bytes_total", "Bytes to clients.", sum(loops) { $0.net.bytesOut })

@@ -52,6 +52,7 @@ package final class Node {
 
         let usesRedis = configuration.redis.isUsed
         var base = NetLimits()
+        base.admission = state.admission
         let kept = Node.descriptorsKept(loops: loopCount, listeners: addresses.count)
         let ceiling = max(descriptors - kept - ConnectionBudget.reserve, 1)
         base.connections = ConnectionBudget(limit: configuration.limits.connections, ceiling: ceiling)
@@ -243,6 +244,7 @@ package final class Node {
         limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        limits.admissionsPerSecond = configuration.limits.acceptsPerSecond
         limits.tlsDeadline = configuration.deadlines.tls
         limits.deflate.level = configuration.deflate.level
         limits.deflate.windowBits = configuration.deflate.windowBits

@@ -1,4 +1,5 @@
 import HubCore
+import HubNet
 import Synchronization
 
 /// What all threads of a node share: its health for `/readyz`, and each loop's numbers for `/metrics`.

@@ -64,6 +64,8 @@ struct Connection {
         static let willBeSecure = Flags(rawValue: 65536)
         /// Holds one of the places beyond the node's limit: for a short request, never for a WebSocket.
         static let isReserve = Flags(rawValue: 131072)
+        /// The pace at which clients come in has let it in, before its TLS handshake.
+        static let isAdmitted = Flags(rawValue: 262144)
     }
 
     // MARK: First cache line

@@ -19,6 +19,8 @@ struct HeldBytes {
         held = nil
     }
 
+    static func memory(_ held: UnsafeMutablePointer<HeldBytes>) -> Int { headerBytes + held.pointee.capacity }
+
     static func bytes(_ held: UnsafeMutablePointer<HeldBytes>) -> UnsafeMutableRawPointer { UnsafeMutableRawPointer(held) + headerBytes }
 
     static func buffer(_ held: UnsafeMutablePointer<HeldBytes>) -> UnsafeMutableRawBufferPointer {

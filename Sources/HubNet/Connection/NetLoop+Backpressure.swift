@@ -68,7 +68,10 @@ extension NetLoop {
         var dropped = DroppedFrames()
         if speaksFrames(connection) {
             let limit = outboundLimit(connection)
-            func cost() -> Int { Backlog.cost(connection.pointee.backlog, adding: incoming.bytes.count, marks: incoming.marks.count) }
+            let encrypted = ciphertextBytes(connection)
+            func cost() -> Int {
+                encrypted + Backlog.cost(connection.pointee.backlog, adding: incoming.bytes.count, marks: incoming.marks.count)
+            }
             if cost() > limit / 2 {
                 dropped += thin(connection.pointee.backlog, &incoming, conflating: false)
                 // Looking for what is out of date costs a pass over the marks: only when enough came since the last one, or as the last resort.
@@ -131,7 +134,8 @@ extension NetLoop {
             if connection.pointee.backlog != nil { framesDropped += Backlog.cut(&connection.pointee.backlog) }
             state.pointee.counters.framesDropped += UInt64(framesDropped)
         }
-        guard isWireWhole, Backlog.cost(connection.pointee.backlog, adding: kept.count, marks: 0) <= outboundLimit(connection) else {
+        let rest = ciphertextBytes(connection) + Backlog.cost(connection.pointee.backlog, adding: kept.count, marks: 0)
+        guard isWireWhole, rest <= outboundLimit(connection) else {
             report(index, connection, isClosing || connection.pointee.code != 0 ? .us(code: connection.pointee.code) : .lost("too slow"))
             tearDown(index)
             return
@@ -297,6 +301,6 @@ extension NetLoop {
     /// Bytes that wait to leave on a connection, without those of this turn.
     package func queuedBytes(_ id: ConnectionID) -> Int {
         guard let connection = state.pointee.table.find(id) else { return 0 }
-        return Backlog.count(connection.pointee.backlog)
+        return Backlog.count(connection.pointee.backlog) + ciphertextBytes(connection)
     }
 }

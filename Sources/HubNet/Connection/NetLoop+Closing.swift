@@ -161,7 +161,7 @@ extension NetLoop {
         if connection.pointee.descriptor >= 0 { System.close(connection.pointee.descriptor) }
         connection.pointee.descriptor = -1
         freeInput(connection)
-        ConnectionEdge.free(&connection.pointee.edge)
+        freeEdge(connection)
         freeBacklog(connection)
         connection.pointee.pendingEnd = 0
         connection.pointee.pongStart = 0

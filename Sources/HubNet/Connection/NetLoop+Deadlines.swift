@@ -125,6 +125,9 @@ extension NetLoop {
         case .connecting: lose(index, connection, "no connection within the deadline")
         case .opening: lose(index, connection, "no answer to the opening handshake within the deadline")
         case .preface: failArrival(index, connection, "no PROXY header within the deadline")
+        case .securing where connection.pointee.flags.contains(.isPaused):
+            state.pointee.counters.tlsTurnedAway += 1
+            failArrival(index, connection, "too many clients come at once (limits.acceptsPerSecond)")
         case .securing: failArrival(index, connection, "no TLS handshake within the deadline")
         case .http: httpDeadlinePassed(index, connection)
         case .open where connection.pointee.flags.contains(.isHeld):

@@ -17,6 +17,7 @@ extension NetLoop {
     /// A partial frame up to this size gets its memory at once, a larger one in proportion to what has come: an announcement costs nothing.
     private static let trustedBytes = 64 * 1024 + 16
     private static let partialBytesMin = 128
+    private static let prefaceRoom = 4 * 1024
 
     func connectionEvent(_ index: UInt32, generation: UInt32, _ events: UInt32) {
         let id = ConnectionID(index: index, generation: generation)
@@ -78,10 +79,12 @@ extension NetLoop {
         }
     }
 
-    /// How much is read at once. Compressed bytes are many more than they seem: fewer of those, since what has to wait for its turn is stored.
+    /// How much is read at once. Compressed bytes are many more than they seem: fewer of those, since what has to wait for its turn is stored. So is
+    /// what comes behind a PROXY header while its TLS handshake waits.
     @inline(__always)
     static func inputRoom(_ connection: UnsafeMutablePointer<Connection>) -> Int {
-        connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
+        if connection.pointee.phase == .preface { return prefaceRoom }
+        return connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
     }
 
     /// Works off what came while nothing was stored, and stores what is left of it.
@@ -142,6 +145,7 @@ extension NetLoop {
             case .preface: progress = workOffPreface(index, connection, rest)
             case .securing:
                 // After a PROXY header, in the same bytes.
+                guard !rest.isEmpty, mayShakeHands(index, connection) else { return Progress(consumed: offset, wanted: 0) }
                 takeCiphertext(index, connection, UnsafeRawBufferPointer(rest))
                 return Progress(consumed: bytes.count, wanted: 0)
             case .finishing, .dead, .connecting: return Progress(consumed: bytes.count, wanted: 0)

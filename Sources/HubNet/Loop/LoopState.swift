@@ -54,6 +54,9 @@ struct LoopState: ~Copyable {
     /// Made with the first TLS session.
     var tlsScratch: UnsafeMutablePointer<TLSScratch>?
 
+    /// Clients that wait to begin TLS.
+    var herd = Herd()
+
     /// By connection index, where `connectionsPerAddress` is set: what `addresses` counts for it; 0: nothing.
     var addressKeys: [UInt64] = []
     /// Of connections that were pinged with bytes under way: what the peer had acknowledged by then.

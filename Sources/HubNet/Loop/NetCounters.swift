@@ -29,6 +29,9 @@ package struct NetCounters: Sendable {
     /// TLS handshakes that were completed, and those of them that resumed a session.
     package var tlsHandshakes: UInt64 = 0
     package var tlsResumptions: UInt64 = 0
+    /// Clients whose TLS handshake had to wait for the node's pace, and those of them who waited in vain.
+    package var tlsWaited: UInt64 = 0
+    package var tlsTurnedAway: UInt64 = 0
     /// Connections that ended before HTTP: their TLS handshake or PROXY header was wrong or too late.
     package var arrivalsFailed: UInt64 = 0
     /// Connections that agreed to permessage-deflate.

@@ -20,6 +20,9 @@ package struct NetLimits: Sendable {
     /// Connections of one client address; 0: any number.
     package var connectionsPerAddress = 0
     package var addresses = AddressTable()
+    /// The pace at which TLS handshakes begin, shared by the node's loops; the gateway asks it for WebSockets without TLS.
+    package var admission = AdmissionRate()
+    package var admissionsPerSecond = 1_000_000
     /// From accept until the PROXY header and the TLS handshake are done.
     package var tlsDeadline: Span = .seconds(10)
     package var headDeadline: Span = .seconds(10)

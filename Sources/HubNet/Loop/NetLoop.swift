@@ -100,6 +100,7 @@ package final class NetLoop {
     private func takeTurn(_ events: UnsafeMutablePointer<epoll_event>) {
         let count = System.wait(epoll, events, Self.eventsMax, milliseconds: patience())
         state.pointee.now = System.monotonicNow()
+        state.pointee.herd.begun = 0
         var isWoken = false
         for place in 0..<count {
             if take(events[place]) { isWoken = true }
@@ -107,6 +108,7 @@ package final class NetLoop {
             splitTurn()
         }
         fireTimers()
+        letIn()
         if isWoken, let handler { handler.woken() }
         tellEndedStreams()
         goOn()
@@ -155,6 +157,7 @@ package final class NetLoop {
             case .handler: if let handler { handler.timerFired(kind: fired.kind, value: fired.value) }
             case .stream: streamDeadlinePassed(fired.value)
             case .listeners: resumeAccepting()
+            case .arrivals: state.pointee.herd.isTimed = false
             }
             deliverEnds()
         }
@@ -162,7 +165,10 @@ package final class NetLoop {
 
     /// How long the next wait may be, in milliseconds; -1: for ever.
     private func patience() -> Int32 {
-        if !state.pointee.ends.isEmpty || !state.pointee.resumes.isEmpty || state.pointee.streams.hasEnded { return 0 }
+        if !state.pointee.ends.isEmpty || !state.pointee.resumes.isEmpty || state.pointee.streams.hasEnded || state.pointee.herd.isPressing
+        {
+            return 0
+        }
         var wait = Span(nanoseconds: .max)
         let now = System.monotonicNow()
         if let next = state.pointee.deadlines.nextDeadline { wait = min(wait, next.since(now)) }

@@ -10,6 +10,8 @@ package struct TimerSlab: ~Copyable {
         case stream
         /// Listeners that were paused for want of descriptors.
         case listeners
+        /// TLS handshakes that wait for the node's pace.
+        case arrivals
     }
 
     package struct Fired: Equatable {

@@ -14,6 +14,7 @@ extension NetLoop {
     func takeCiphertext(_ stream: ByteStream, _ bytes: UnsafeRawBufferPointer) {
         guard let scratch = state.pointee.tlsScratch else { return }
         scratch.pointee.offer(bytes)
+        defer { scratch.pointee.withdraw() }
         if stream.state == .connecting, !shakeHands(stream) { return }
         guard let (count, end) = stream.session?.decrypt(now: state.pointee.now.nanoseconds) else { return }
         scratch.pointee.withdraw()

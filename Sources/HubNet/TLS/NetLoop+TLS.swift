@@ -4,14 +4,17 @@ import HubBase
 /// TLS between a socket and its connection. What comes is decrypted in the loop's scratch and worked off like any other input; what leaves is
 /// encrypted there and handed to the socket at once. To the rest of the loop a connection with TLS is a socket with a somewhat larger send buffer.
 extension NetLoop {
-    /// Begins TLS on a connection that has just come.
+    /// Begins TLS on a connection that has just come. Its session is made when its first bytes come and the node's pace lets it in.
     func beginSecuring(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         connection.pointee.flags.remove(.willBeSecure)
+        connection.pointee.flags.insert(.isSecure)
+        connection.pointee.phase = .securing
+    }
+
+    func makeSession(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         guard let tls else { return failArrival(index, connection, "the listener has no certificate") }
         guard let session = TLSSession(tls, on: tlsScratch()) else { return failArrival(index, connection, "no memory for TLS") }
         ConnectionEdge.of(connection).pointee.session = consume session
-        connection.pointee.flags.insert(.isSecure)
-        connection.pointee.phase = .securing
     }
 
     /// Begins TLS on a connection that we have just made; its opening handshake follows.
@@ -36,6 +39,7 @@ extension NetLoop {
     // MARK: Input
 
     func readSecure(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.phase == .securing, !mayShakeHands(index, connection) { return }
         let generation = connection.pointee.generation
         for _ in 0..<Self.readsMax {
             guard connection.pointee.flags.isDisjoint(with: [.isPaused, .inputEnded]) else { return }
@@ -63,6 +67,8 @@ extension NetLoop {
     /// All of `bytes` is consumed: what isn't a whole record yet waits in the session.
     func takeCiphertext(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer) {
         guard let scratch = state.pointee.tlsScratch, let edge = connection.pointee.edge else { return }
+        // What a session that fails leaves over mustn't be there when the next one begins.
+        defer { scratch.pointee.withdraw() }
         if connection.pointee.phase == .securing {
             if edge.pointee.session?.hasBegun == false, let first = bytes.first, (0x41...0x5A).contains(first) {
                 return answerPlainly(index, connection)
@@ -131,18 +137,21 @@ extension NetLoop {
 
     // MARK: Output
 
-    /// Encrypts and sends, in pieces. Bytes that are told as sent may partly wait as ciphertext; then nothing more is taken before they have left.
+    /// Encrypts and sends, in pieces: of a small queue's limit no more than a quarter at once. Bytes that are told as sent may partly wait as
+    /// ciphertext; then nothing more is taken before they have left.
     func transmitSecure(
         _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ base: UnsafeRawPointer, _ count: Int
     ) -> System.Transfer {
         guard let edge = connection.pointee.edge, edge.pointee.session != nil else { return .failed(EPROTO) }
+        let piece = min(TLSSession.pieceBytes, max(options.limits.outboundBytes / 4, 1024))
         var taken = 0
         while taken < count, !holdsCiphertext(connection) {
-            guard let piece = edge.pointee.session?.encrypt(UnsafeRawBufferPointer(start: base + taken, count: count - taken)) else {
+            let next = UnsafeRawBufferPointer(start: base + taken, count: min(count - taken, piece))
+            guard let done = edge.pointee.session?.encrypt(next) else {
                 state.pointee.tlsScratch?.pointee.clearOutput()
                 return .failed(EPROTO)
             }
-            taken += piece
+            taken += done
             if case .failed(let number) = pushOutput(index, connection, edge) { return .failed(number) }
         }
         return taken == 0 ? .wouldBlock : .bytes(taken)
@@ -174,10 +183,33 @@ extension NetLoop {
             }
         }
         guard sent < bytes.count else { return .bytes(sent) }
-        edge.pointee.session?.keep(UnsafeRawBufferPointer(rebasing: bytes[sent...]))
+        changeCiphertext(edge) { $0.keep(UnsafeRawBufferPointer(rebasing: bytes[sent...])) }
         connection.pointee.flags.insert(.isBlocked)
         updateInterest(index, connection)
         return .bytes(sent)
+    }
+
+    /// What waits as ciphertext is part of the node's memory for queues. It can't be refused, so it's never asked for: whoever comes next finds
+    /// less.
+    private func changeCiphertext(_ edge: UnsafeMutablePointer<ConnectionEdge>, _ change: (inout TLSSession) -> Void) {
+        guard var session = edge.pointee.session.take() else { return }
+        let before = session.waitingMemory
+        change(&session)
+        let after = session.waitingMemory
+        edge.pointee.session = consume session
+        if after != before { options.limits.sendMemory.adjust(by: after - before) }
+    }
+
+    /// Of a connection that ends.
+    func freeEdge(_ connection: UnsafeMutablePointer<Connection>) {
+        guard let edge = connection.pointee.edge else { return }
+        if let memory = edge.pointee.session?.waitingMemory, memory > 0 { options.limits.sendMemory.adjust(by: -memory) }
+        ConnectionEdge.free(&connection.pointee.edge)
+    }
+
+    func ciphertextBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        guard connection.pointee.flags.contains(.isSecure) else { return 0 }
+        return connection.pointee.edge?.pointee.session?.waitingBytes ?? 0
     }
 
     func holdsCiphertext(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
@@ -190,7 +222,7 @@ extension NetLoop {
         guard let edge = connection.pointee.edge, let waiting = edge.pointee.session?.waiting else { return true }
         switch System.send(connection.pointee.descriptor, HeldBytes.bytes(waiting), waiting.pointee.count) {
         case .bytes(let count):
-            edge.pointee.session?.removeWaiting(count)
+            changeCiphertext(edge) { $0.removeWaiting(count) }
             return !holdsCiphertext(connection)
         case .wouldBlock: return false
         case .failed(let number):

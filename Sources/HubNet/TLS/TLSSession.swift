@@ -21,7 +21,7 @@ struct TLSSession: ~Copyable {
     /// Bytes have come.
     private(set) var hasBegun = false
 
-    /// Plaintext that is encrypted at once: four full records. More waits as plaintext, where it can still be thinned.
+    /// Plaintext that is encrypted at once at most: four full records. More waits as plaintext, where it can still be thinned.
     static let pieceBytes = 64 * 1024
     /// Key updates and the like that a peer may send in a minute: each costs a derivation of keys. OpenSSL itself ends floods of empty records and
     /// warnings.
@@ -61,6 +61,7 @@ struct TLSSession: ~Copyable {
     // MARK: Ciphertext that waits
 
     var waitingBytes: Int { waiting.map { $0.pointee.count } ?? 0 }
+    var waitingMemory: Int { waiting.map { HeldBytes.memory($0) } ?? 0 }
 
     mutating func keep(_ bytes: UnsafeRawBufferPointer) { HeldBytes.append(&waiting, bytes, limit: .max) }
 

@@ -10,6 +10,8 @@ import HubWire
 package struct ChannelFeed {
     package enum Verdict: Equatable {
         case deliver
+        /// To be handed on after a gap before it is announced: what was acknowledged at its place, or before it, was taken back.
+        case deliverAfterGap
         /// Known already.
         case drop
         /// It's to be given to `hold`.
@@ -25,6 +27,7 @@ package struct ChannelFeed {
     }
 
     package internal(set) var chain = Chain()
+    private var promises = Promises()
     /// Rare, so a place of its own: a subscription that has none pays a word for it.
     private var filling: Filling?
 
@@ -69,7 +72,9 @@ package struct ChannelFeed {
         switch moved.judge(next, previous: previous, pongs: pongs) {
         case .deliver:
             chain = moved
-            return .deliver
+            guard promises.pass(next) else { return .deliver }
+            promises.forget()
+            return .deliverAfterGap
         case .drop:
             chain = moved
             return .drop
@@ -94,13 +99,23 @@ package struct ChannelFeed {
         }
     }
 
+    // MARK: Promises
+
+    /// One of this node's publications was acknowledged at `position`. Cost: a comparison.
+    package mutating func acknowledged(at position: Position) {
+        if let known = chain.position { promises.make(position, at: known) }
+    }
+
+    /// The command link that acknowledged is lost.
+    package mutating func commandsLost() { promises.doubt() }
+
     // MARK: Positions
 
     /// The channel's place was read from its meta key, after the subscription was confirmed or because nothing came for a while. Where it
     /// isn't ours a read follows.
     package mutating func read(_ current: Position, reason: ResyncReason, pings: UInt64) {
         guard filling == nil else { return }
-        if let known = chain.position, known != current {
+        if let known = chain.position, known != current || promises.isBroken(by: current) {
             filling = Filling(reason, latest: current)
         } else {
             _ = chain.read(current, pings: pings)
@@ -126,6 +141,10 @@ package struct ChannelFeed {
         if let failure = page.failure {
             giveUp(filling, to: page.tip, failure == .trimmed ? filling.reason : .epochChanged, pings, &told)
         } else {
+            if promises.isBroken(by: page.tip), let position = chain.position {
+                promises.forget()
+                told.append(.resync(position, .epochChanged))
+            }
             for entry in page.entries { tell(entry, &told) }
             if page.hasMore { return told }
             chain.settle(pings: pings)
@@ -152,6 +171,10 @@ package struct ChannelFeed {
     // MARK: Telling
 
     private mutating func tell(_ message: Heard, _ told: inout [Told]) {
+        if promises.pass(message.position) {
+            promises.forget()
+            told.append(.resync(message.before, .epochChanged))
+        }
         chain.move(to: message.position)
         if let publication = message.publication {
             told.append(
@@ -179,6 +202,7 @@ package struct ChannelFeed {
             filling.held.removeFirst(first)
             filling.asked = max(0, filling.asked - first)
         }
+        promises.forget()
         chain.move(to: start)
         chain.settle(pings: pings)
         told.append(.resync(start, reason))

@@ -323,6 +323,15 @@ package struct SubscriptionSet {
         package var missed: ResyncReason?
     }
 
+    /// Whether a message that comes now is the first word on where its channel is: then those who wait begin before it. Not while the
+    /// subscription is being made or given up: what comes then isn't followed by what comes next.
+    package func beginsWithMessage(_ index: Int) -> Bool {
+        switch self[index].state {
+        case .unread, .reading, .live: self[index].chain.position == nil
+        case .absent, .subscribing, .unsubscribing: false
+        }
+    }
+
     /// A message of a channel came: it says itself where the channel is, so nothing needs to be read any more.
     package mutating func judge(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> ChannelFeed.Verdict {
         guard wasHeard(index) else { return .drop }
@@ -333,6 +342,16 @@ package struct SubscriptionSet {
     package mutating func judgeFeed(_ index: Int, _ next: Position, previous: Mark, pongs: UInt64) -> Chain.Verdict {
         guard wasHeard(index) else { return .drop }
         return entries[index]?.chain.judge(next, previous: previous, pongs: pongs) ?? .drop
+    }
+
+    /// One of this node's publications was acknowledged at `position`.
+    package mutating func acknowledged(_ index: Int, at position: Position) { entries[index]?.feed.acknowledged(at: position) }
+
+    /// The command link that has `lanes` is lost. Cost: a look at every channel.
+    package mutating func commandsLost(in lanes: LaneSet = .all) {
+        for index in entries.indices {
+            if let lane = entries[index]?.lane, lanes.contains(lane) { entries[index]?.feed.commandsLost() }
+        }
     }
 
     private mutating func wasHeard(_ index: Int) -> Bool {

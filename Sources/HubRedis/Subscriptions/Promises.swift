@@ -1,0 +1,66 @@
+import HubWire
+
+/// Places of a channel that were acknowledged to this node's clients, and that the channel's feed hasn't come to. Redis replicates behind its
+/// answers: a failover can take such a place back, or give it to another message, and nothing that's heard would show it.
+///
+/// Two are enough: within the life of a command link Redis takes nothing back, so the latest one speaks for those before it; when the link
+/// is lost the latest becomes doubtful, and is looked at before those that follow.
+struct Promises {
+    private var latest: Position?
+    /// Rare, so a place of its own.
+    private var doubtful: Doubtful?
+
+    private final class Doubtful {
+        let position: Position
+        init(_ position: Position) { self.position = position }
+    }
+
+    /// A publication was acknowledged at `position`; the feed is at `known`. Cost: a comparison.
+    mutating func make(_ position: Position, at known: Position) {
+        // Another epoch is announced whatever was promised in it.
+        guard position.epoch == known.epoch || known == .start, position.offset > known.offset else { return }
+        if let latest, latest.epoch == position.epoch, latest.offset > position.offset { return }
+        latest = position
+    }
+
+    /// The link that promised is lost.
+    mutating func doubt() {
+        guard let latest else { return }
+        if doubtful == nil { doubtful = Doubtful(latest) }
+        self.latest = nil
+    }
+
+    /// The feed comes to `next`. True: what was promised at its offset is another message.
+    mutating func pass(_ next: Position) -> Bool {
+        guard latest != nil || doubtful != nil else { return false }
+        var isBroken = false
+        if let place = doubtful?.position, place.isPassed(by: next) {
+            isBroken = place.isReplaced(by: next)
+            doubtful = nil
+        }
+        if let place = latest, place.isPassed(by: next) {
+            isBroken = isBroken || place.isReplaced(by: next)
+            latest = nil
+        }
+        return isBroken
+    }
+
+    /// Whether the channel, which stands at `tip`, never came to what was promised.
+    func isBroken(by tip: Position) -> Bool {
+        for place in [doubtful?.position, latest] {
+            if let place, place.epoch == tip.epoch, place.offset > tip.offset || place.isReplaced(by: tip) { return true }
+        }
+        return false
+    }
+
+    /// A gap is announced: it covers them.
+    mutating func forget() {
+        latest = nil
+        doubtful = nil
+    }
+}
+
+extension Position {
+    fileprivate func isPassed(by next: Position) -> Bool { epoch != next.epoch || offset <= next.offset }
+    fileprivate func isReplaced(by next: Position) -> Bool { epoch == next.epoch && offset == next.offset && tag != next.tag }
+}

@@ -1,0 +1,82 @@
+import Foundation
+import HubBase
+import HubCheck
+import Testing
+
+/// How many seeds: a few with every test run, thousands with `scripts/simulate`.
+enum Seeds {
+    static let first = UInt64(ProcessInfo.processInfo.environment["HUB_SEED"] ?? "") ?? 1
+    static let count = UInt64(ProcessInfo.processInfo.environment["HUB_SEEDS"] ?? "") ?? 200
+    static var all: Range<UInt64> { first..<(first + count) }
+    /// Failed once.
+    static let kept: [UInt64] = []
+}
+
+@Suite("A cluster under random faults")
+struct ClusterSimulationTests {
+    @Test("nothing acknowledged is lost unannounced, nothing comes twice or out of order, everybody is whole in the end")
+    func simulate() {
+        var sum = CheckReport()
+        for seed in Seeds.all { judge(seed, &sum) }
+        // What didn't happen wasn't tested.
+        #expect(sum.recovered > 0 && sum.unrecovered > 0 && sum.resyncs > 0 && sum.retries > 0 && sum.takenBack > 0)
+    }
+
+    @Test("a seed that failed once passes for good", arguments: Seeds.kept)
+    func kept(_ seed: UInt64) {
+        var sum = CheckReport()
+        judge(seed, &sum)
+    }
+
+    private func judge(_ seed: UInt64, _ sum: inout CheckReport) {
+        let (report, problems) = Self.run(seed)
+        #expect(report.isClean, "seed \(seed): \(report.text())")
+        #expect(problems.isEmpty, "seed \(seed): \(problems)")
+        sum.recovered += report.recovered
+        sum.unrecovered += report.unrecovered
+        sum.resyncs += report.resyncs
+        sum.retries += report.retries
+        sum.takenBack += report.takenBack
+    }
+
+    /// Each seed has faults of a few kinds only, so that some see one kind alone.
+    private static func run(_ seed: UInt64) -> (CheckReport, [String]) {
+        // A few clients leave a node without any for a while: channels are let go and wanted again.
+        let world = ClusterWorld(seed: seed, clients: seed % 4 == 0 ? 3 : 10)
+        let kinds = (0..<3).map { _ in Int(world.chance.next() % 11) }
+        world.pass(.seconds(1))
+        for client in world.clients.indices { world.connect(client) }
+        for _ in 0..<600 {
+            let client = Int(world.chance.next() % UInt64(world.clients.count))
+            switch world.chance.next() % 100 {
+            case 0..<70: world.publish(client)
+            case 70..<78: world.disconnect(client)
+            case 78..<94: world.connect(client)
+            case 94..<96: world.replicate()
+            default:
+                if world.chance.next() % 3 == 0 { hurt(world, kinds[Int(world.chance.next() % 3)]) }
+            }
+            world.pass(world.chance.span(in: .milliseconds(1)..<(.milliseconds(seed % 4 == 0 ? 2_000 : 200))))
+        }
+        let end = world.settle()
+        return (end.report, end.problems)
+    }
+
+    private static func hurt(_ world: ClusterWorld, _ kind: Int) {
+        let node = Int(world.chance.next() % UInt64(world.nodes.count))
+        let span = world.chance.span(in: .milliseconds(100)..<(.seconds(20)))
+        switch kind {
+        case 0: world.nodes[node].run { world.nodes[node].cutPubsub() }
+        case 1: world.nodes[node].run { world.nodes[node].cutCommands() }
+        case 2: world.isolate(node, for: span)
+        case 3: world.pause(node, for: span)
+        case 4: world.crash(node)
+        case 5: world.freeze(for: span)
+        case 6: world.restart(losing: false)
+        case 7: world.restart(losing: true)
+        case 8: world.failOver()
+        case 9: world.forgetChannel()
+        default: world.slow(world.chance.span(in: .milliseconds(2)..<(.seconds(2))))
+        }
+    }
+}
