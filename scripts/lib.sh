@@ -13,7 +13,7 @@ build_flags=(-c release --no-color-diagnostics)
 
 # What the build links (hubctl's HTTP is libcurl's), and what only the tests start.
 build_packages=(libhiredis-dev libssl-dev zlib1g-dev libcurl4-openssl-dev)
-test_packages=(redis-server haproxy python3-venv nodejs node-ws)
+test_packages=(redis-server haproxy curl python3-venv nodejs node-ws)
 
 say() { printf '==> %s\n' "$*"; }
 die() {

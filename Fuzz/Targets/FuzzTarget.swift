@@ -3,7 +3,8 @@
 ///
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
-    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot, events
+    case control
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -21,6 +22,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .reply: try fuzzReply(bytes)
         case .page: try fuzzPage(bytes)
         case .snapshot: try fuzzSnapshot(bytes)
+        case .events: try fuzzEvents(bytes)
+        case .control: try fuzzControl(bytes)
         }
     }
 }

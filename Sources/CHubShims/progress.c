@@ -17,3 +17,9 @@ unsigned long long hub_acked_bytes(int fd) {
     socklen_t length = sizeof info;
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_bytes_acked : 0;
 }
+
+long long hub_acked_milliseconds_ago(int fd) {
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? (long long)info.tcpi_last_ack_recv : -1;
+}

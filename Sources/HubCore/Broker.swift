@@ -45,6 +45,9 @@ package protocol Broker: AnyObject {
     /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`.
     func probe(tag: RequestTag, at now: Instant)
 
+    /// Hands a message to one node, named by its incarnation, over its control channel. Answer: `sent`.
+    func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant)
+
     /// Delivers what is due and sends what was collected. The owner calls it at the end of each of its turns and at least every 100 ms.
     func advance(at now: Instant)
 
@@ -60,6 +63,10 @@ package protocol BrokerDelegate: AnyObject {
     func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag)
     func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag)
     func probed(_ result: Result<Void, WireError>, tag: RequestTag)
+    /// How many heard it: 0 means that the node isn't there, or can't be reached just now. `uncertain`: it may have been heard.
+    func sent(_ result: Result<Int, WireError>, tag: RequestTag)
+    /// A message on this node's own control channel; whoever reaches the broker may have written it. Valid during the call only.
+    func received(control message: UnsafeRawBufferPointer)
 
     /// A durable publication, in the channel's order. After a hole that can't be filled `resync` comes first.
     func received(_ publication: PositionedPublication, channel: Name)
@@ -69,6 +76,12 @@ package protocol BrokerDelegate: AnyObject {
     func resync(_ channel: Name, to position: Position, reason: ResyncReason)
     /// Only told when it changes. The first `up` after `start` is told too.
     func brokerHealth(_ health: BackendHealth)
+}
+
+/// Whoever has nothing to do with other nodes hears nothing of them.
+extension BrokerDelegate {
+    package func sent(_ result: Result<Int, WireError>, tag: RequestTag) {}
+    package func received(control message: UnsafeRawBufferPointer) {}
 }
 
 package struct PublishResult: Sendable, Equatable {

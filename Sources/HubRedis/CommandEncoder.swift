@@ -59,6 +59,7 @@ final class CommandEncoder {
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
         case .probe(let number, let partition): probe(number, partition, &out)
+        case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)
             out.argument("PING")
@@ -135,7 +136,7 @@ final class CommandEncoder {
         case .channel(let channel):
             out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.meta, channel.bytes)
         case .feed(let partition): out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
-        case .probe: preconditionFailure("the probe has no position")
+        case .probe, .control: preconditionFailure("\(subject) has no position")
         }
         out.argument("e")
         out.argument("s")
@@ -147,6 +148,13 @@ final class CommandEncoder {
         out.argument(isSharded ? "SPUBLISH" : "PUBLISH")
         out.argument(keys.probeChannel(incarnation, partition))
         out.argument(decimal: number)
+    }
+
+    private func control(_ message: [UInt8], to node: Name, _ out: inout ByteBuffer) {
+        out.command(3)
+        out.argument(isSharded ? "SPUBLISH" : "PUBLISH")
+        out.argument(key: keys.partitions[Partition.of(node)], KeySpace.Kind.control, node.bytes)
+        out.argument(message)
     }
 
     // MARK: Presence

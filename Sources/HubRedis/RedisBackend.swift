@@ -77,6 +77,7 @@ package final class RedisBackend {
         subscriberStorage = SubscriberLinks(
             seed: self.chance.next(), tipCheck: tipCheck, slots: keys.slots, isSharded: plan.isCluster, backend: self)
         for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
+        _ = subscriber.set.want(keys.controlChannel(incarnation), .control(Partition.of(incarnation)))
         switch plan.servers {
         case .single(let place): masters.setOnly(place)
         case .sentinel(let places, let name):
@@ -313,7 +314,7 @@ package final class RedisBackend {
             answerWaiters(index, channel)
         case .feed(let partition):
             if outcome.missed != nil { store?.delegate?.changed([], partition: partition, gap: true) }
-        case .probe: break
+        case .probe, .control: break
         }
     }
 
@@ -349,6 +350,7 @@ package final class RedisBackend {
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
+        case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -375,6 +377,9 @@ package final class RedisBackend {
                 foreignMessages += 1
                 positionRead(index, generation, subject, .start)
             }
+        case .control(_, _, let tag):
+            let uncertain = WireError(.uncertain, "the link to Redis was lost before it said whether anybody heard")
+            broker?.delegate?.sent(.failure(error.code == .unavailable ? uncertain : error), tag: tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -385,6 +390,7 @@ package final class RedisBackend {
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) {
         let subject = subscriber.set[index].subject
         if case .probe = subject { return probeCameBack(body) }
+        if case .control = subject { return broker?.delegate?.received(control: body) ?? () }
         guard let message = LiveMessage(body) else {
             foreignMessages += 1
             return
@@ -410,7 +416,7 @@ package final class RedisBackend {
         case (.feed(let partition), .positioned(let position, let previous, let body)):
             let verdict = subscriber.set.judgeFeed(index, position, previous: previous, pongs: pongs)
             store?.heard(body, verdict, partition: partition)
-        case (.feed, .ephemeral), (.probe, _): foreignMessages += 1
+        case (.feed, .ephemeral), (.probe, _), (.control, _): foreignMessages += 1
         }
     }
 }

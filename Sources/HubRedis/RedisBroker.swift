@@ -19,6 +19,7 @@ package final class RedisBroker: Broker {
         case refusedMarks(Name, WireError, RequestTag)
         case noMarks(Name, RequestTag)
         case refusedProbe(WireError, RequestTag)
+        case refusedSend(WireError, RequestTag)
     }
 
     package init(_ backend: RedisBackend) {
@@ -98,6 +99,14 @@ package final class RedisBroker: Broker {
         if let refusal = backend.probe(tag: tag, at: now) { answers.append(.refusedProbe(refusal, tag)) }
     }
 
+    package func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant) {
+        if let refusal = backend.link.refusal() {
+            answers.append(.refusedSend(refusal, tag))
+        } else {
+            backend.link.send(.control(node, message, tag))
+        }
+    }
+
     package func advance(at now: Instant) {
         backend.advance(at: now)
         giveAnswers(at: now)
@@ -115,6 +124,7 @@ package final class RedisBroker: Broker {
             case .refusedMarks(let channel, let error, let tag): delegate?.readMarks(channel, .failure(error), tag: tag)
             case .noMarks(let channel, let tag): delegate?.readMarks(channel, .success([]), tag: tag)
             case .refusedProbe(let error, let tag): delegate?.probed(.failure(error), tag: tag)
+            case .refusedSend(let error, let tag): delegate?.sent(.failure(error), tag: tag)
             case .subscribed(let channel, let tag): answerSubscribed(channel, tag, at: now)
             }
         }
@@ -134,6 +144,15 @@ package final class RedisBroker: Broker {
     }
 
     // MARK: Called by the backend
+
+    /// The reply to PUBLISH: how many connections heard it.
+    func controlSent(_ reply: borrowing Reply, _ tag: RequestTag) {
+        guard let count = reply.integer(0), count >= 0 else {
+            delegate?.sent(.failure(.notOurs), tag: tag)
+            return
+        }
+        delegate?.sent(.success(Int(clamping: count)), tag: tag)
+    }
 
     /// The reply to the publish scripts: `{0, position}`, `{1, what the dedup key holds}`, or `{2, ''}` where it can't be told.
     func published(_ call: PublishCall, _ reply: borrowing Reply) {

@@ -64,6 +64,8 @@ extension SystemEvent: Envelope {
         case .dropped(let name, let count):
             writer.field(.class, name)
             writer.field(.count, count)
+        case .stream(let key):
+            writer.field(.key, key)
         }
         writer.end(outer)
     }
@@ -77,6 +79,7 @@ extension SystemEvent: Envelope {
         case .tokenExpiring: "tokenExpiring"
         case .unsubscribed: "unsubscribed"
         case .dropped: "dropped"
+        case .stream: "stream"
         }
     }
 }

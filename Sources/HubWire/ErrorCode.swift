@@ -3,6 +3,7 @@ package enum ErrorCode: String, Sendable, CaseIterable {
     case malformed, unknownType, unauthenticated, tokenInvalid, tokenExpired, forbidden, notSubscribed, unknownChannel, badName
     case tooLarge, tooDeep, tooMany, rateLimited, badPosition, duplicateConflict, uncertain, unavailable, storeFull, overloaded
     case `internal`
+    case unknownStream
 
     /// Whether the same request may succeed later, unchanged.
     package var mayRetry: Bool {
@@ -18,7 +19,7 @@ package enum ErrorCode: String, Sendable, CaseIterable {
         case .malformed, .unknownType, .badName, .badPosition, .tooDeep: 400
         case .unauthenticated, .tokenInvalid, .tokenExpired: 401
         case .forbidden: 403
-        case .notSubscribed, .unknownChannel: 404
+        case .notSubscribed, .unknownChannel, .unknownStream: 404
         case .duplicateConflict, .uncertain: 409
         case .tooLarge: 413
         case .tooMany: 422

@@ -21,6 +21,7 @@ struct FieldLabel {
     @inline(__always) static var event: FieldLabel { FieldLabel(#","event":"#) }
     @inline(__always) static var id: FieldLabel { FieldLabel(#","id":"#) }
     @inline(__always) static var `in`: FieldLabel { FieldLabel(#","in":"#) }
+    @inline(__always) static var key: FieldLabel { FieldLabel(#","key":"#) }
     @inline(__always) static var lastSeen: FieldLabel { FieldLabel(#","lastSeen":"#) }
     @inline(__always) static var limits: FieldLabel { FieldLabel(#","limits":"#) }
     @inline(__always) static var message: FieldLabel { FieldLabel(#","message":"#) }

@@ -9,4 +9,6 @@ package enum SystemEvent: Sendable {
     case tokenExpiring(inMilliseconds: UInt64)
     case unsubscribed(channel: Name, code: ErrorCode)
     case dropped(class: String, count: UInt64)
+    /// The first event of a stream: under which key requests are posted to it.
+    case stream(key: Name)
 }

@@ -11,7 +11,7 @@ final class MemoryBrokerFixture: BrokerFixture {
     var nodeLimit: Int { 1 }
 
     func makeNode() -> any Broker {
-        let broker = MemoryBroker(namespaces: BrokerContract.namespaces, chance: Chance(seed: 1))
+        let broker = MemoryBroker(namespaces: BrokerContract.namespaces, chance: Chance(seed: 1), node: "brokernode")
         brokers.append(broker)
         return broker
     }

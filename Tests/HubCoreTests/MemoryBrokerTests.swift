@@ -8,4 +8,11 @@ import Testing
 struct MemoryBrokerTests {
     @Test("keeps the broker's contract", arguments: BrokerContract.checks)
     func contract(_ check: BrokerCheck) { check.run(MemoryBrokerFixture()) }
+
+    @Test("hands words to its own node, and nobody else's")
+    func control() {
+        let fixture = MemoryBrokerFixture()
+        let broker = fixture.makeNode()
+        BrokerContract.checkControl(fixture, from: broker, to: broker, at: "brokernode")
+    }
 }

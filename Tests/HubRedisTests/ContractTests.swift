@@ -5,6 +5,13 @@ import Testing
 @Suite(.serialized) struct BrokerContractTests {
     @Test("the broker's contract holds on Redis", arguments: BrokerContract.checks)
     func broker(_ check: BrokerCheck) { check.run(RedisFixture()) }
+
+    @Test("a node's words reach the node that they are for")
+    func control() {
+        let fixture = RedisFixture()
+        let (first, second) = (fixture.makeNode(), fixture.makeNode())
+        BrokerContract.checkControl(fixture, from: first, to: second, at: "brokernode2")
+    }
 }
 
 @Suite(.serialized) struct PresenceStoreContractTests {

@@ -156,6 +156,7 @@ import Testing
             "tokenExpiring": system(.tokenExpiring(inMilliseconds: 60_000)),
             "unsubscribed": system(.unsubscribed(channel: "staff:1", code: .forbidden)),
             "dropped": system(.dropped(class: "typing", count: 12)),
+            "stream": system(.stream(key: "k3v7q2ma5x2c-17.9f86d081884c7d659a2feaa0c55ad015")),
         ]
     }
 

@@ -41,5 +41,7 @@ int hub_set_nonblocking(int fd);
 int hub_unacked_bytes(int fd);
 /// Bytes that the peer has acknowledged so far (TCP_INFO: its header and the C library's exclude each other).
 unsigned long long hub_acked_bytes(int fd);
+/// Milliseconds since the peer's last acknowledgement (TCP_INFO); -1: the socket isn't TCP.
+long long hub_acked_milliseconds_ago(int fd);
 
 #endif

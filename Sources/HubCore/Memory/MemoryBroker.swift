@@ -15,6 +15,8 @@ package final class MemoryBroker: Broker {
     var outputs = Queue<Output>()
     private var options: [[UInt8]: HistoryOptions] = [:]
     private let limits: MemoryLimits
+    /// This node's incarnation: the only one that can be sent to.
+    private let node: Name
     private var chance: Chance
     private var historyBytes = 0
     private var idCount = 0
@@ -29,9 +31,10 @@ package final class MemoryBroker: Broker {
     var imagesAhead: [ChannelImage] = []
 
     /// `namespaces`: by name; `""` holds for every other one.
-    package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits()) {
+    package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits(), node: Name = .empty) {
         self.chance = chance
         self.limits = limits
+        self.node = node
         setNamespaces(namespaces)
     }
 
@@ -137,6 +140,13 @@ package final class MemoryBroker: Broker {
         outputs.append(.probed(faults.refusal().map { .failure($0) } ?? .success(()), tag))
     }
 
+    package func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant) {
+        if let error = faults.refusal() { return outputs.append(.sent(.failure(error), tag)) }
+        let isOurs = node == self.node
+        if isOurs { outputs.append(.control(message)) }
+        outputs.append(.sent(.success(isOurs ? 1 : 0), tag))
+    }
+
     package func stop(at now: Instant) {
         keeper?.stopping(self, at: now)
         outputs.removeAll()
@@ -171,6 +181,8 @@ package final class MemoryBroker: Broker {
         case probed(Result<Void, WireError>, RequestTag)
         case publication(PositionedPublication, MemoryChannel)
         case ephemeral(Publication, MemoryChannel)
+        case sent(Result<Int, WireError>, RequestTag)
+        case control([UInt8])
         case health(BackendHealth)
     }
 
@@ -188,6 +200,8 @@ package final class MemoryBroker: Broker {
         case .publication(let positioned, let channel): deliver(positioned, of: channel, to: delegate)
         case .ephemeral(let publication, let channel):
             if channel.isWanted { delegate.received(publication, channel: channel.name) }
+        case .sent(let result, let tag): delegate.sent(result, tag: tag)
+        case .control(let message): message.withUnsafeBytes { delegate.received(control: $0) }
         case .health(let health): delegate.brokerHealth(health)
         }
     }

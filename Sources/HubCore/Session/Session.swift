@@ -1,7 +1,7 @@
 import HubBase
 import HubWire
 
-/// What a node knows of one WebSocket connection beyond its socket. A value: the gateway's loop feeds it requests and the time.
+/// What a node knows of one WebSocket connection, or stream of events, beyond its socket. A value: the gateway's loop feeds it requests and the time.
 package struct Session: Sendable {
     package enum Phase: UInt8, Sendable {
         /// No token yet; only `connect` and `ping` are served.
@@ -19,6 +19,8 @@ package struct Session: Sendable {
     package var phase: Phase
     /// What it speaks: chosen in the opening handshake, for good.
     package var format: WireFormat
+    /// Hears by server-sent events, speaks by posts.
+    package var isStream: Bool
     package var generation: UInt32
     package var rights: Rights
     /// Empty until authenticated.
@@ -43,6 +45,7 @@ package struct Session: Sendable {
         phase = .anonymous
         format = .json
         self.generation = generation
+        isStream = false
         rights = .user(.empty)
         user = .empty
         device = .empty

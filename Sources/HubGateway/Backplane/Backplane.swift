@@ -27,6 +27,10 @@ final class Backplane {
 
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
+    /// Posts for streams of other loops and nodes.
+    var exchange: PostExchange
+    /// What a post may hold (limits.messageBytes), whoever sends it.
+    var postBytesMax: Int
     private var tickedAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
     private let ownLoop: Int?
@@ -38,11 +42,12 @@ final class Backplane {
     static let feedTags: UInt64 = 1 << 34
     static let historyTags: UInt64 = 1 << 35
     static let markTags: UInt64 = 1 << 36
+    static let controlTags: UInt64 = 1 << 37
     static let loopsMax = 64
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        recovery: RecoveryMachine.Limits, chance: Chance, mailbox: Mailbox<BackplaneMessage>,
+        recovery: RecoveryMachine.Limits, postBytesMax: Int, chance: Chance, mailbox: Mailbox<BackplaneMessage>,
         loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
         at now: Instant
     ) {
@@ -54,6 +59,9 @@ final class Backplane {
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
+        self.postBytesMax = postBytesMax
+        // The embedded broker, on a gateway loop, knows of no other node.
+        exchange = PostExchange(isAlone: ownLoop != nil)
         self.now = now
         self.recovery = RecoveryMachine(limits: recovery)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
@@ -83,6 +91,7 @@ final class Backplane {
             carryOutRecovery()
             numbers.recovery = recovery.numbers
             numbers.recoveryBytes = recovery.bytes
+            advanceExchange()
             state.report(numbers)
         }
         carryOutPresence()
@@ -134,13 +143,19 @@ final class Backplane {
         case .unwatch(let users, let loop): machine.unwatch(users, loop: loop)
         case .readPresence(let users, let tag): store.read(users, tag: tag, at: now)
         case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
-        case .reconfigured(let configuration): broker.setNamespaces(configuration.namespaces)
+        case .post(let post, let tag): pass(post, tag: tag)
+        case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
+        case .reconfigured(let configuration):
+            broker.setNamespaces(configuration.namespaces)
+            postBytesMax = configuration.limits.messageBytes
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
     }
 
     // MARK: To loops
+
+    var loopCount: Int { loops.count }
 
     func post(_ message: LoopMessage, to loop: UInt64) {
         guard loop < UInt64(outgoing.count) else { return }

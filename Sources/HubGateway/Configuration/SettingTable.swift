@@ -138,7 +138,8 @@ enum SettingTable {
             "Connections of one client address; 0: any number."),
         .integer(
             "limits.acceptsPerSecond", \.limits.acceptsPerSecond, 1...1_000_000, live: true,
-            "WebSockets that may be opened in a second, and TLS handshakes that may begin; others are told when to come back, or wait."),
+            "WebSockets and streams of events that may be opened in a second, and TLS handshakes that may begin; others are told when to come back, or wait."
+        ),
         .integer("limits.channels", \.limits.channels, 1...100_000, live: true, "Subscriptions of one connection."),
         .integer("limits.watch", \.limits.watch, 1...1_000_000, live: true, "Users that one connection may watch."),
         .integer("limits.watchRequest", \.limits.watchRequest, 1...100_000, live: true, "Users that one request may name."),

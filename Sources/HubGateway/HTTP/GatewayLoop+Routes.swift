@@ -26,6 +26,8 @@ extension GatewayLoop {
         case .metrics: return authorized(request, .read) { .respond(Metrics.response(state, limits: net.limits, configuration)) }
         case .page: return .respond(Page.response())
         case .socket: return openSocket(request, on: id)
+        case .stream: return openStream(request, on: id)
+        case .streamPost(let key): return post(request, key: key, on: id)
         case .echo:
             prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
             return .upgrade(subprotocol: nil)
@@ -101,12 +103,7 @@ extension GatewayLoop {
     private func openSocket(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
         // Who doesn't ask for a WebSocket is told so before anything else: the opening handshake's judge has the right answer.
         guard request.listContains("websocket", in: "upgrade") else { return .upgrade(subprotocol: nil) }
-        switch state.phase {
-        case .ready: break
-        case .starting(let reason), .degraded(let reason):
-            return .respond(.error(WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)))
-        case .stopping: return .respond(.error(WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)))
-        }
+        if let refusal = judgeReadiness() { return .respond(.error(refusal)) }
         if let refusal = turnAway(request, on: id) { return refusal }
         do throws(WireError) {
             let credential = try credential(request)
@@ -122,32 +119,50 @@ extension GatewayLoop {
         }
     }
 
+    func judgeReadiness() -> WireError? {
+        switch state.phase {
+        case .ready: nil
+        case .starting(let reason), .degraded(let reason):
+            WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)
+        case .stopping: WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)
+        }
+    }
+
     /// A node that is full, or to which too many come at once, says when to come back before it looks at a token.
     private func turnAway(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome? {
-        if net.isReserve(id) {
-            numbers.turnedAway += 1
-            return .respond(.error(WireError(.overloaded, "the node is full (limits.connections)", retryAfter: 5000)))
-        }
-        // Over TLS the pace was asked before the handshake, which costs more than what follows.
-        if net.wasAdmitted(id) { return nil }
-        let rate = configuration.limits.acceptsPerSecond
-        if state.admission.admits(perSecond: rate, at: net.now) { return nil }
-        numbers.turnedAway += 1
+        let admission = judgeAdmission(of: id)
+        if admission == .comesIn { return nil }
         // A page's script isn't shown the answer to a handshake: it can read a close frame only.
-        if request.header("origin") != nil {
+        if admission == .tooManyAtOnce, request.header("origin") != nil {
             let format = request.preferredFormat()
             prepare(id, kind: .turnedAway, format: format ?? .json, credential: .later, device: .empty, defaultChannel: .empty)
             return .upgrade(subprotocol: format?.subprotocol)
         }
-        let hint = state.admission.hint(perSecond: rate, at: net.now)
-        return .respond(
-            .error(
-                WireError(
-                    .overloaded, "too many clients come at once (limits.acceptsPerSecond): come back later", retryAfter: hint.milliseconds))
-        )
+        return .respond(.error(refusal(admission)))
     }
 
-    private func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
+    enum Admission { case comesIn, nodeIsFull, tooManyAtOnce }
+
+    func judgeAdmission(of id: ConnectionID) -> Admission {
+        if net.isReserve(id) {
+            numbers.turnedAway += 1
+            return .nodeIsFull
+        }
+        // Over TLS the pace was asked before the handshake, which costs more than what follows.
+        if net.wasAdmitted(id) || state.admission.admits(perSecond: configuration.limits.acceptsPerSecond, at: net.now) { return .comesIn }
+        numbers.turnedAway += 1
+        return .tooManyAtOnce
+    }
+
+    /// In words, with the time to come back at: for each client a later one.
+    func refusal(_ admission: Admission) -> WireError {
+        if admission == .nodeIsFull { return WireError(.overloaded, "the node is full (limits.connections)", retryAfter: 5000) }
+        let hint = state.admission.hint(perSecond: configuration.limits.acceptsPerSecond, at: net.now)
+        return WireError(
+            .overloaded, "too many clients come at once (limits.acceptsPerSecond): come back later", retryAfter: hint.milliseconds)
+    }
+
+    func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
             if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8))) }
             let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
@@ -160,7 +175,7 @@ extension GatewayLoop {
     }
 
     /// nil when absent; throws when it's there and isn't a name.
-    private func parameter(_ name: StaticString, of request: borrowing HTTPRequest, limit: Int) throws(WireError) -> Name? {
+    func parameter(_ name: StaticString, of request: borrowing HTTPRequest, limit: Int) throws(WireError) -> Name? {
         guard let value = request.queryValue(name) else { return nil }
         guard let parsed = Name(validating: value, limit: limit) else {
             throw WireError(.badName, "\(name) in the URL must be 1 to \(limit) bytes of UTF-8 without control characters")
@@ -169,7 +184,7 @@ extension GatewayLoop {
     }
 
     /// Nor must a name that was pointed at this machine.
-    private func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
+    func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
         guard let raw = request.header("host"), Origin.isLoopback("http://" + String(decoding: raw, as: UTF8.self)) else {
             return WireError(
                 .forbidden, "development mode answers to localhost, 127.0.0.1 and [::1] only; configure api.keys for other names")

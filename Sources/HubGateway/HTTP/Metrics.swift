@@ -21,7 +21,8 @@ enum Metrics {
         page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })
         page.gauge(
             "hub_connections_limit", "limits.connections, or what there are descriptors for.", UInt64(max(limits.connections.limit, 0)))
-        page.gauge("hub_sessions", "Open WebSocket sessions.", sum(loops) { UInt64($0.sessions) })
+        page.gauge("hub_sessions", "Open sessions: WebSockets and streams of events.", sum(loops) { UInt64(max($0.sessions, 0)) })
+        page.gauge("hub_streams", "Open streams of server-sent events.", sum(loops) { UInt64(max($0.streams, 0)) })
         page.gauge("hub_channels", "Channels with a subscriber, counted on each loop.", sum(loops) { UInt64($0.channels) })
         page.gauge("hub_subscriptions", "Subscriptions of all connections.", sum(loops) { UInt64(max($0.subscriptions, 0)) })
         page.gauge("hub_watched_users", "Users whose presence is watched, counted on each loop.", sum(loops) { UInt64($0.watched) })
@@ -82,6 +83,17 @@ enum Metrics {
         for (place, code) in ErrorCode.allCases.enumerated() {
             page.sample("code", code.rawValue, sum(loops) { $0.refusals[place] })
         }
+        page.family("hub_stream_posts_total", "Posts to streams of events, by what became of them.", "counter")
+        for outcome in StreamPostOutcome.allCases {
+            page.sample("outcome", "\(outcome.name)", sum(loops) { $0.streamPosts[Int(outcome.rawValue)] })
+        }
+        page.counter("hub_stream_posts_forwarded_total", "Posts passed on to the node that holds the stream.", backplane.postsForwarded)
+        page.counter("hub_stream_posts_received_total", "Posts that other nodes passed on to this one.", backplane.postsReceived)
+        page.counter(
+            "hub_stream_events_total", "Messages written as events, a broadcast's once for each loop (twice with ids).",
+            sum(loops) { $0.net.events })
+        page.counter(
+            "hub_control_foreign_total", "Messages on the node's control channel that weren't understood.", backplane.controlForeign)
         page.gauge("hub_send_memory_bytes", "Memory of what waits to be sent.", UInt64(max(limits.sendMemory.inUse, 0)))
         page.gauge("hub_send_memory_limit_bytes", "limits.sendMemory.", UInt64(max(limits.sendMemory.limit, 0)))
         page.family(

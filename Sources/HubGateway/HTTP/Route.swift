@@ -7,6 +7,9 @@ enum Route {
     case server
     case alive, ready, metrics, page
     case socket, echo
+    /// Server-sent events down, and posts up to one stream.
+    case stream
+    case streamPost([UInt8])
     case user([UInt8])
     case presence, publish, nodes
     /// Of the channel.
@@ -26,6 +29,7 @@ enum Route {
         case ("v1", 2):
             switch words[1] {
             case "ws": self = .socket
+            case "sse": self = .stream
             case "echo":
                 guard configuration.diagnostics.echo else { return nil }
                 self = .echo
@@ -36,6 +40,7 @@ enum Route {
             }
         case ("v1", 3) where words[1] == "presence": self = .user(path[2])
         case ("v1", 4) where words[1] == "channels" && path[3].elementsEqual("history".utf8): self = .history(path[2])
+        case ("v1", 3) where words[1] == "sse": self = .streamPost(path[2])
         default: return nil
         }
     }
@@ -43,9 +48,9 @@ enum Route {
     func takes(_ method: HTTPMethod) -> Bool {
         switch self {
         case .server: false
-        case .alive, .ready, .metrics, .page, .user, .nodes, .history: method == .get || method == .head
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: method == .get || method == .head
         case .socket, .echo: method == .get
-        case .presence, .publish: method == .post
+        case .presence, .publish, .streamPost: method == .post
         }
     }
 
@@ -53,9 +58,9 @@ enum Route {
     var allowed: String {
         switch self {
         case .server: "GET, HEAD, POST, OPTIONS"
-        case .alive, .ready, .metrics, .page, .user, .nodes, .history: "GET, HEAD, OPTIONS"
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: "GET, HEAD, OPTIONS"
         case .socket, .echo: "GET, OPTIONS"
-        case .presence, .publish: "POST, OPTIONS"
+        case .presence, .publish, .streamPost: "POST, OPTIONS"
         }
     }
 }

@@ -105,6 +105,7 @@ extension GatewayLoop {
         channelStates[joining.slot].isLive = true
         channelStates[joining.slot].position = answer.position
         if channels.add(id.index, to: joining.slot, sessions[Int(id.index)].format) { numbers.subscriptions += 1 }
+        if sessions[Int(id.index)].isStream { followDefault(id, joining.slot) }
     }
 
     /// False when it wasn't. The channel may be of no interest to anybody then.

@@ -116,7 +116,7 @@ extension GatewayLoop {
     func deliver(_ delivery: DurableDelivery) {
         guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = delivery.publication.position
-        fanOut(to: slot, as: .publication) {
+        fanOut(to: slot, as: .publication, at: delivery.publication.position) {
             EnvelopeEncoder.publication(
                 delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, format: $0, into: &$1)
         }
@@ -145,7 +145,7 @@ extension GatewayLoop {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
         channelStates[slot].position = position
         numbers.resyncs += 1
-        fanOut(to: slot, as: .system) {
+        fanOut(to: slot, as: .system, at: position) {
             EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), format: $0, into: &$1)
         }
     }
@@ -158,18 +158,23 @@ extension GatewayLoop {
         return UInt64(bitPattern: Int64(hasher.finalize())) | 1
     }
 
-    /// `encode` is called once for each format that a member of the channel speaks.
-    private func fanOut(to slot: Int, as sendClass: SendClass, key: UInt64 = 0, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
-        fanOut(.json, to: slot, as: sendClass, key, encode)
-        fanOut(.messagePack, to: slot, as: sendClass, key, encode)
+    /// `encode` is called once for each format that a member of the channel speaks. `position`: where who has heard it stands in the channel.
+    private func fanOut(
+        to slot: Int, as sendClass: SendClass, key: UInt64 = 0, at position: Position? = nil,
+        _ encode: (WireFormat, inout ByteBuffer) -> Void
+    ) {
+        fanOut(.json, to: slot, as: sendClass, key, position, encode)
+        fanOut(.messagePack, to: slot, as: sendClass, key, nil, encode)
     }
 
     @inline(__always)
     private func fanOut(
-        _ format: WireFormat, to slot: Int, as sendClass: SendClass, _ key: UInt64, _ encode: (WireFormat, inout ByteBuffer) -> Void
+        _ format: WireFormat, to slot: Int, as sendClass: SendClass, _ key: UInt64, _ position: Position?,
+        _ encode: (WireFormat, inout ByteBuffer) -> Void
     ) {
         guard channels.memberCount(of: slot, format) > 0 else { return }
         let frame = net.makeFrame(format.messageKind) { encode(format, &$0) }
+        if let position, numbers.streams > 0 { net.label(frame, topic: Self.topic(slot)) { position.append(to: &$0) } }
         channels.withMembers(of: slot, format) { members in
             net.broadcast(frame, to: members, as: sendClass, key: key)
             numbers.deliveries += UInt64(members.count)

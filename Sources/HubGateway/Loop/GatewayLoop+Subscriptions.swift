@@ -93,6 +93,7 @@ extension GatewayLoop {
             guard let slot = channels.slot(of: channel), leave(id, slot) else {
                 throw WireError(.notSubscribed, "not subscribed to \(channel)")
             }
+            if sessions[Int(id.index)].isStream && channel == sessions[Int(id.index)].defaultChannel { net.follow(0, on: id) }
             dropIfEmpty(slot)
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {

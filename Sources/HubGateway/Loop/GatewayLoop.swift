@@ -26,6 +26,9 @@ final class GatewayLoop {
     var early: [UInt32: EarlyMessages] = [:]
     /// The `connect` that is acknowledged once the welcome has left.
     var connectRequests: [UInt32: RequestID] = [:]
+    /// Of streams that aren't welcomed yet: where in its default channel the client stands.
+    var resumePositions: [UInt32: Position] = [:]
+    let streamKeys: StreamKeys
 
     // Channels.
     var channels: Registry
@@ -69,7 +72,7 @@ final class GatewayLoop {
 
     init(
         number: Int, net: NetLoop, node: NodeIdentity, state: NodeState, log: Log, configuration: Configuration, seed: UInt64,
-        backplaneMailbox: Mailbox<BackplaneMessage>, backplaneWaker: LoopWaker
+        streamKeys: StreamKeys, backplaneMailbox: Mailbox<BackplaneMessage>, backplaneWaker: LoopWaker
     ) {
         self.number = number
         self.net = net
@@ -85,6 +88,7 @@ final class GatewayLoop {
         channels = Registry(seed: chance.next())
         watched = Registry(seed: chance.next())
         self.chance = chance
+        self.streamKeys = streamKeys
         self.backplaneMailbox = backplaneMailbox
         self.backplaneWaker = backplaneWaker
     }
@@ -198,6 +202,8 @@ extension GatewayLoop: LoopHandler {
         case .presenceRead(let result, let isStale, let tag): presenceRead(result, isStale: isStale, tag: tag)
         case .inspected(let result, let isStale, let tag): inspected(result, isStale: isStale, tag: tag)
         case .nodes(let result, let tag): nodesListed(result, tag: tag)
+        case .post(let post, let origin): outbox.append(.postAnswered(take(post), origin))
+        case .postAnswered(let outcome, let tag): postAnswered(outcome, tag: tag)
         case .health(let health): healthChanged(health)
         case .reconfigured(let configuration): reconfigure(configuration)
         case .secured(let tls): net.tls = tls

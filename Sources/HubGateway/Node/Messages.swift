@@ -26,6 +26,11 @@ enum BackplaneMessage: Sendable {
     case inspect(Name, tag: RequestTag)
     case nodes(tag: RequestTag)
 
+    /// For a stream of another loop or node.
+    case post(StreamPost, tag: RequestTag)
+    /// What became of a post that was handed to a loop.
+    case postAnswered(StreamPostOutcome, PostOrigin)
+
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.
     case stop
@@ -52,12 +57,23 @@ enum LoopMessage: Sendable {
     case inspected(Result<PresenceRecord, WireError>, isStale: Bool, tag: UInt64)
     case nodes(Result<[NodeEntry], WireError>, tag: UInt64)
 
+    /// For a stream of this loop; the answer is owed to the backplane.
+    case post(StreamPost, PostOrigin)
+    case postAnswered(StreamPostOutcome, tag: UInt64)
+
     case health(BackendHealth)
     case reconfigured(Configuration)
     /// For TLS connections that come from now on.
     case secured(TLSContext)
     /// Close every connection with 1001 and tell when none is left.
     case shutDown
+}
+
+/// Who waits for the answer to a post.
+enum PostOrigin: Sendable {
+    /// One of this node's own loops, by the exchange's number.
+    case here(UInt64)
+    case node(Name, number: UInt64)
 }
 
 /// A large value in a message that's mostly small.

@@ -77,10 +77,11 @@ package final class Node {
         let backplaneWaker = LoopWaker(backplaneNet)
         let backplaneMailbox = Mailbox<BackplaneMessage>()
 
+        let streamKeys = StreamKeys(secret: Secret((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &system) }))
         let gateways = nets.enumerated().map { number, net in
             GatewayLoop(
                 number: number, net: net, node: identity, state: state, log: log, configuration: configuration, seed: system.next(),
-                backplaneMailbox: backplaneMailbox, backplaneWaker: backplaneWaker)
+                streamKeys: streamKeys, backplaneMailbox: backplaneMailbox, backplaneWaker: backplaneWaker)
         }
         mailboxes = gateways.map(\.mailbox)
         let targets = zip(mailboxes, wakers).map { (mailbox: $0, waker: $1) }
@@ -102,9 +103,9 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
-                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
-                        mailbox: backplaneMailbox, loops: targets,
-                        ownLoop: nil, at: start)
+                        timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
+                        postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed), mailbox: backplaneMailbox,
+                        loops: targets, ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
@@ -125,7 +126,8 @@ package final class Node {
                     let start = Node.monotonicNow()
                     var embedded: MemoryBroker?
                     if hostsBackplane {
-                        let broker = MemoryBroker(namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1))
+                        let broker = MemoryBroker(
+                            namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1), node: identity.incarnation)
                         if case (_, .snapshot(let channels, let keepsEpochs))? = snapshots {
                             broker.restore(channels, keepsEpochs: keepsEpochs, at: start)
                         }
@@ -137,9 +139,9 @@ package final class Node {
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration), chance: Chance(seed: seed),
-                            mailbox: backplaneMailbox, loops: targets,
-                            ownLoop: 0, at: start)
+                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
+                            postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed), mailbox: backplaneMailbox,
+                            loops: targets, ownLoop: 0, at: start)
                         gateway.backplane = backplane
                         backplane.start(at: start)
                     }

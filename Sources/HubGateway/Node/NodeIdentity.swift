@@ -1,4 +1,5 @@
 import HubBase
+import HubCore
 import HubNet
 
 /// Who this node is.
@@ -16,6 +17,12 @@ package struct NodeIdentity: Sendable {
     /// `<incarnation>-<serial>`: never repeats, can't be chosen by clients, holds no bar.
     package func connection(_ serial: UInt64) -> Name {
         Name(trusted: incarnation.bytes + [UInt8(ascii: "-")] + Array(String(serial, radix: 36).utf8))
+    }
+
+    /// The node that a connection id names, ours or another's; nil when it's none that a node makes.
+    package static func incarnation(of connection: Name) -> Name? {
+        guard let dash = connection.bytes.firstIndex(of: UInt8(ascii: "-")) else { return nil }
+        return connection.bytes[..<dash].withUnsafeBytes { NodeName.parse($0) }
     }
 
     /// Which of our connections a connection id names; nil for another node's.

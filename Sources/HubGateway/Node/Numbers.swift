@@ -21,6 +21,10 @@ struct LoopNumbers: Sendable {
     /// Those who stopped typing without saying so, as far as this loop's subscribers are concerned.
     var typingExpired: UInt64 = 0
     var authenticationFailures: UInt64 = 0
+    /// Open streams of events; they're among the sessions.
+    var streams = 0
+    /// Posts to streams that this loop answered, by what became of them.
+    var streamPosts: [UInt64] = [UInt64](repeating: 0, count: StreamPostOutcome.allCases.count)
     /// WebSockets that weren't opened because too many came at once.
     var turnedAway: UInt64 = 0
 }
@@ -38,4 +42,9 @@ struct BackplaneNumbers: Sendable {
     var recovery = RecoveryMachine.Numbers()
     /// What channels remember for those who come back, in bytes.
     var recoveryBytes = 0
+    /// Posts that were passed on to other nodes, and such that came from them.
+    var postsForwarded: UInt64 = 0
+    var postsReceived: UInt64 = 0
+    /// Messages on the node's control channel that it couldn't read.
+    var controlForeign: UInt64 = 0
 }

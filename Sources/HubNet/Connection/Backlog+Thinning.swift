@@ -20,14 +20,18 @@ extension Backlog {
     package struct Incoming {
         package var bytes: UnsafeRawBufferPointer
         package var marks: [FrameMark]
+        var walk: FrameWalk
 
-        package init(bytes: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), marks: [FrameMark] = []) {
+        package init(
+            bytes: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), marks: [FrameMark] = [], walk: FrameWalk = .frames
+        ) {
             self.bytes = bytes
             self.marks = marks
+            self.walk = walk
         }
 
         /// Bytes of frames that conflating could make needless.
-        var keyedBytes: Int { marks.reduce(0) { $0 + (Value($1) == nil ? 0 : FrameWalk.length(bytes, at: $1.offset)) } }
+        var keyedBytes: Int { marks.reduce(0) { $0 + (Value($1) == nil ? 0 : walk.length(bytes, at: $1.offset)) } }
     }
 
     /// Drops typing and, `conflating`, what is out of date in what waits and in what is about to be appended; what stays of the latter is
@@ -37,7 +41,8 @@ extension Backlog {
     ) -> DroppedFrames {
         var dropped = DroppedFrames()
         var newer: Set<Value> = []
-        let inRanges = judge(incoming.bytes, &incoming.marks, at: 0, notBefore: 0, conflating, &newer, &dropped)
+        let inRanges = judge(
+            incoming.bytes, incoming.walk, &incoming.marks, at: 0, notBefore: 0, conflating, &newer, &dropped)
         if !inRanges.isEmpty {
             scratch.removeAll()
             var start = 0
@@ -52,7 +57,8 @@ extension Backlog {
         if conflating { backlog.pointee.unconflated = 0 }
         guard !backlog.pointee.marks.isEmpty else { return dropped }
         let ranges = judge(
-            waiting(backlog), &backlog.pointee.marks, at: backlog.pointee.left, notBefore: backlog.pointee.partOfFrame, conflating, &newer,
+            waiting(backlog), backlog.pointee.walk, &backlog.pointee.marks, at: backlog.pointee.left,
+            notBefore: backlog.pointee.partOfFrame, conflating, &newer,
             &dropped)
         remove(ranges, from: backlog)
         return dropped
@@ -61,7 +67,8 @@ extension Backlog {
     /// Takes the marks of dropped frames (and of such as have begun to leave) out of `marks`, moves the others' offsets, and returns the dropped
     /// frames' ranges in `bytes`, whose first byte has the offset `start`. `newer`: values that come after these; those of these are added.
     private static func judge(
-        _ bytes: UnsafeRawBufferPointer, _ marks: inout [FrameMark], at start: Int, notBefore border: Int, _ conflating: Bool,
+        _ bytes: UnsafeRawBufferPointer, _ walk: FrameWalk, _ marks: inout [FrameMark], at start: Int, notBefore border: Int,
+        _ conflating: Bool,
         _ newer: inout Set<Value>, _ dropped: inout DroppedFrames
     ) -> [Range<Int>] {
         var ranges: [Range<Int>] = []
@@ -77,7 +84,7 @@ extension Backlog {
             }
             dropped.count(mark.sendClass)
             let offset = mark.offset - start
-            ranges.append(offset..<offset + FrameWalk.length(bytes, at: offset))
+            ranges.append(offset..<offset + walk.length(bytes, at: offset))
         }
         ranges.reverse()
         kept.reverse()

@@ -25,6 +25,8 @@ package struct Backlog {
     private(set) var head = 0
     private(set) var tail = 0
     let capacity: Int
+    /// What waits: frames or events.
+    private(set) var walk = FrameWalk.frames
     /// From `head` to the first place where the queue may be cut: behind the frame that is half out.
     package private(set) var partOfFrame = 0
     /// Whole frames that wait and may be dropped, in order. `FrameMark.offset` counts from the queue's first byte ever, so that marks needn't
@@ -75,9 +77,14 @@ package struct Backlog {
     private static func nextCapacity(_ waiting: Int, _ bytes: Int) -> Int { max(capacityMin, waiting + bytes + waiting / 2) }
 
     /// Appends; makes the queue when there's none, also for no bytes. `partOfFrame` counts for the first bytes of a new queue.
-    package static func append(_ backlog: inout Pointer?, _ bytes: UnsafeRawBufferPointer, partOfFrame: Int, marks: [FrameMark] = []) {
+    package static func append(
+        _ backlog: inout Pointer?, _ bytes: UnsafeRawBufferPointer, partOfFrame: Int, marks: [FrameMark] = [], walk: FrameWalk = .frames
+    ) {
         let current = backlog ?? make(capacity: nextCapacity(0, bytes.count))
-        if backlog == nil { current.pointee.partOfFrame = partOfFrame }
+        if backlog == nil {
+            current.pointee.partOfFrame = partOfFrame
+            current.pointee.walk = walk
+        }
         let target =
             current.pointee.capacity - current.pointee.tail >= bytes.count
             ? current : move(current, capacity: nextCapacity(count(current), bytes.count))
@@ -103,7 +110,7 @@ package struct Backlog {
         precondition(length <= count(backlog), "more left than waited")
         let border = backlog.pointee.partOfFrame
         backlog.pointee.partOfFrame =
-            border >= length ? border - length : FrameWalk.restOfFrame(waiting(backlog), from: border, at: length)
+            border >= length ? border - length : backlog.pointee.walk.restOfFrame(waiting(backlog), from: border, at: length)
         backlog.pointee.head += length
         backlog.pointee.left += length
     }
@@ -126,7 +133,7 @@ package struct Backlog {
         guard let current = backlog else { return 0 }
         let waiting = waiting(current)
         let border = min(current.pointee.partOfFrame, waiting.count)
-        let dropped = FrameWalk.count(UnsafeRawBufferPointer(rebasing: waiting[border...]))
+        let dropped = current.pointee.walk.count(UnsafeRawBufferPointer(rebasing: waiting[border...]))
         current.pointee.tail = current.pointee.head + border
         current.pointee.marks = []
         backlog = move(current, capacity: border + capacityMin)
@@ -166,6 +173,7 @@ package struct Backlog {
         let waiting = waiting(old)
         if let source = waiting.baseAddress { bytes(next).copyMemory(from: source, byteCount: waiting.count) }
         next.pointee.tail = waiting.count
+        next.pointee.walk = old.pointee.walk
         next.pointee.partOfFrame = old.pointee.partOfFrame
         next.pointee.left = old.pointee.left
         next.pointee.marks = old.pointee.marks

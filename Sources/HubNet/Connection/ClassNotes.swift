@@ -19,7 +19,7 @@ struct ClassNotes {
 
     mutating func add(_ start: UInt32, _ sendClass: SendClass, key: UInt64) {
         let note = Note(start: start, sendClass: sendClass, key: key)
-        if ArenaRange.isDeflated(start) { Self.add(note, to: &deflated) } else { Self.add(note, to: &plain) }
+        if ArenaRange.isTwin(start) { Self.add(note, to: &deflated) } else { Self.add(note, to: &plain) }
     }
 
     private static func add(_ note: Note, to notes: inout [Note]) {
@@ -45,7 +45,7 @@ struct ClassNotes {
 
     /// Calls `body` with the notes of the frames that begin within `start..<end`.
     func each(from start: UInt32, to end: UInt32, _ body: (Note) -> Void) {
-        let notes = ArenaRange.isDeflated(start) ? deflated : plain
+        let notes = ArenaRange.isTwin(start) ? deflated : plain
         var place = Self.firstIndex(from: start, in: notes)
         while place < notes.count, notes[place].start < end {
             body(notes[place])

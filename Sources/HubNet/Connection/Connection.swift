@@ -74,7 +74,7 @@ struct Connection {
     var descriptor: Int32 = -1
     var generation: UInt32 = 1
     var phase: Phase = .dead
-    /// How what leaves is compressed.
+    /// What leaves looks like this.
     var form = WireForm.plain
     /// With which code the hold's deadline closes; in `closing`, with which one we closed.
     var code: UInt16 = 0
@@ -108,6 +108,12 @@ struct Connection {
     var messageLimit: UInt32 = 0
     /// Of the message that is being collected.
     var fragmentKind: MessageKind = .binary
-    /// Control frames: when the allowance is full again, in units of 100 µs of the loop's clock.
+    /// Control frames: when the allowance is full again, in units of 100 µs of the loop's clock. (Streams of events send none: `topic`.)
     var controlFullAt: UInt32 = 0
+
+    /// Of a stream of events: frames that are labelled for this topic carry their label; 0: none do.
+    var topic: UInt32 {
+        get { controlFullAt }
+        set { controlFullAt = newValue }
+    }
 }

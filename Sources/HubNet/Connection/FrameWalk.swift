@@ -1,7 +1,13 @@
-/// Finds the borders of frames that we wrote ourselves, in queues: where one may be cut without breaking the wire.
-enum FrameWalk {
-    /// The whole length of the frame that begins at `offset`; the rest of the bytes when its header isn't all there.
-    static func length(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
+/// Finds the borders of what we wrote ourselves, in queues: where one may be cut without breaking the wire.
+package enum FrameWalk {
+    /// WebSocket frames, whose headers tell their lengths.
+    case frames
+    /// Server-sent events, which end at an empty line and hold none.
+    case events
+
+    /// The whole length of the frame that begins at `offset`; the rest of the bytes when its end isn't to be seen.
+    func length(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
+        if self == .events { return EventEncoder.length(bytes, at: offset) }
         let rest = bytes.count - offset
         guard rest >= 2 else { return rest }
         let second = bytes[offset + 1]
@@ -21,14 +27,14 @@ enum FrameWalk {
     }
 
     /// With frames from `border` on: how much of the frame that holds the byte at `position` comes at or after it; 0 at a border.
-    static func restOfFrame(_ bytes: UnsafeRawBufferPointer, from border: Int, at position: Int) -> Int {
+    func restOfFrame(_ bytes: UnsafeRawBufferPointer, from border: Int, at position: Int) -> Int {
         var offset = border
         while offset < position { offset += max(length(bytes, at: offset), 1) }
         return offset - position
     }
 
     /// How many frames begin in `bytes`.
-    static func count(_ bytes: UnsafeRawBufferPointer) -> Int {
+    func count(_ bytes: UnsafeRawBufferPointer) -> Int {
         var offset = 0
         var count = 0
         while offset < bytes.count {

@@ -10,7 +10,7 @@ extension NetLoop {
         let rest = UnsafeRawBufferPointer(rebasing: bytes[sent...])
         // Where the queue may be cut later; what begins with HTTP is kept whole.
         let isFrames = speaksFrames(connection) && !connection.pointee.flags.contains(.carriesHTTP)
-        let partOfFrame = isFrames ? FrameWalk.restOfFrame(bytes, from: 0, at: sent) : rest.count
+        let partOfFrame = isFrames ? connection.pointee.form.walk.restOfFrame(bytes, from: 0, at: sent) : rest.count
         connection.pointee.flags.insert(.isBlocked)
         let marks = isFrames ? marks(queued, skipping: sent) : []
         guard enqueue(index, connection, rest, marks, partOfFrame: partOfFrame) else { return }
@@ -64,7 +64,7 @@ extension NetLoop {
         _ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ bytes: UnsafeRawBufferPointer, _ marks: [FrameMark],
         partOfFrame: Int
     ) -> Bool {
-        var incoming = Backlog.Incoming(bytes: bytes, marks: marks)
+        var incoming = Backlog.Incoming(bytes: bytes, marks: marks, walk: connection.pointee.form.walk)
         var dropped = DroppedFrames()
         if speaksFrames(connection) {
             let limit = outboundLimit(connection)
@@ -92,7 +92,8 @@ extension NetLoop {
             cutOff(index, connection, incoming, partOfFrame: partOfFrame, reason: reason)
             return false
         }
-        Backlog.append(&connection.pointee.backlog, incoming.bytes, partOfFrame: partOfFrame, marks: incoming.marks)
+        Backlog.append(
+            &connection.pointee.backlog, incoming.bytes, partOfFrame: partOfFrame, marks: incoming.marks, walk: incoming.walk)
         if let backlog = connection.pointee.backlog {
             backlog.pointee.dropped += dropped
             backlog.pointee.unconflated += incoming.keyedBytes
@@ -130,7 +131,7 @@ extension NetLoop {
             kept = UnsafeRawBufferPointer(rebasing: incoming.bytes[..<min(partOfFrame, incoming.bytes.count)])
         }
         if isWireWhole {
-            var framesDropped = FrameWalk.count(UnsafeRawBufferPointer(rebasing: incoming.bytes[kept.count...]))
+            var framesDropped = incoming.walk.count(UnsafeRawBufferPointer(rebasing: incoming.bytes[kept.count...]))
             if connection.pointee.backlog != nil { framesDropped += Backlog.cut(&connection.pointee.backlog) }
             state.pointee.counters.framesDropped += UInt64(framesDropped)
         }
@@ -141,13 +142,13 @@ extension NetLoop {
             return
         }
         var close = ByteBuffer(capacity: 128)
-        FrameEncoder.appendClose(
-            code: connection.pointee.code, reason: Self.bytes(reason), maskingKey: maskingKey(connection), into: &close)
-        Backlog.append(&connection.pointee.backlog, kept, partOfFrame: kept.count)
+        appendClose(connection, code: connection.pointee.code, Self.bytes(reason), into: &close)
+        Backlog.append(&connection.pointee.backlog, kept, partOfFrame: kept.count, walk: incoming.walk)
         Backlog.append(&connection.pointee.backlog, close.bytes, partOfFrame: 0)
         settleMemory(connection)
         connection.pointee.flags.insert(.isBlocked)
         beginClosing(index, connection, code: connection.pointee.code)
+        guard connection.pointee.phase != .dead else { return }
         updateInterest(index, connection)
     }
 
@@ -155,17 +156,17 @@ extension NetLoop {
     private func cutOffOther(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let queued = takeQueued(connection)
         connection.pointee.pongStart = 0
-        if queued.end != 0 { state.pointee.counters.framesDropped += UInt64(frameCount(queued)) }
+        if queued.end != 0 { state.pointee.counters.framesDropped += UInt64(frameCount(queued, connection.pointee.form.walk)) }
         let reason: StaticString = "too slow: the node's memory for outbound queues is used up"
-        cutOff(index, connection, Backlog.Incoming(), partOfFrame: 0, reason: reason)
+        cutOff(index, connection, Backlog.Incoming(walk: connection.pointee.form.walk), partOfFrame: 0, reason: reason)
     }
 
-    private func frameCount(_ queued: QueuedRanges) -> Int {
-        var frames = FrameWalk.count(state.pointee.bytes(from: queued.start, to: queued.end))
+    private func frameCount(_ queued: QueuedRanges, _ walk: FrameWalk) -> Int {
+        var frames = walk.count(state.pointee.bytes(from: queued.start, to: queued.end))
         var segment = queued.head
         while segment != SegmentPool.none {
             let range = state.pointee.segments[segment]
-            frames += FrameWalk.count(state.pointee.bytes(from: range.start, to: range.end))
+            frames += walk.count(state.pointee.bytes(from: range.start, to: range.end))
             segment = range.next
         }
         return frames

@@ -42,12 +42,28 @@ extension NetLoop {
     ) {
         precondition(!state.pointee.isEncoding, "a connection is closed while a frame is being made")
         let start = state.pointee.arena.count
-        FrameEncoder.appendClose(code: code, reason: reason, maskingKey: maskingKey(connection), into: &state.pointee.arena)
+        appendClose(connection, code: code, reason, into: &state.pointee.arena)
         queue(index, connection, from: start)
     }
 
-    /// Our close frame is queued: from now on only the peer's counts.
+    /// The close in the connection's own form.
+    func appendClose(
+        _ connection: UnsafeMutablePointer<Connection>, code: UInt16?, _ reason: UnsafeRawBufferPointer, into out: inout ByteBuffer
+    ) {
+        if connection.pointee.form == .events {
+            EventEncoder.appendClose(code: code ?? NetCloseCode.none, reason: reason, into: &out)
+        } else {
+            FrameEncoder.appendClose(code: code, reason: reason, maskingKey: maskingKey(connection), into: &out)
+        }
+    }
+
+    /// Our close frame is queued: from now on only the peer's counts. A stream of events has no closing handshake: it ends.
     func beginClosing(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, code: UInt16) {
+        if connection.pointee.form == .events {
+            report(index, connection, .us(code: code))
+            finish(index, connection)
+            return
+        }
         connection.pointee.phase = .closing
         connection.pointee.code = code
         connection.pointee.flags.subtract([.isHeld, .awaitsPong])

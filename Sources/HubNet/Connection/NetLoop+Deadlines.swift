@@ -18,9 +18,11 @@ extension NetLoop {
     /// Whether messages can be sent: open, and not closing.
     package func isOpen(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.phase == .open }
 
-    /// When the last bytes came in.
+    /// When the last bytes came in; of a stream of events, when the peer last acknowledged some.
     package func lastInbound(_ id: ConnectionID) -> Instant {
-        Instant(nanoseconds: state.pointee.table.find(id)?.pointee.lastInbound ?? 0)
+        guard let connection = state.pointee.table.find(id) else { return Instant(nanoseconds: 0) }
+        if connection.pointee.form == .events { return lastSign(connection) }
+        return Instant(nanoseconds: connection.pointee.lastInbound)
     }
 
     // MARK: Authentication
@@ -53,6 +55,7 @@ extension NetLoop {
     /// Sends a ping now: a pong, or any inbound bytes, prove the peer alive.
     package func ping(_ id: ConnectionID) {
         guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open else { return }
+        if connection.pointee.form == .events { return askForSign(id.index, connection) }
         let start = state.pointee.arena.count
         FrameEncoder.appendControl(
             .ping, UnsafeRawBufferPointer(start: nil, count: 0), maskingKey: maskingKey(connection), into: &state.pointee.arena)
@@ -65,7 +68,7 @@ extension NetLoop {
 
     /// A ping is behind what is under way: on a slow line it may take longer to arrive than its answer may take to come. So bytes that the peer
     /// acknowledges meanwhile prove it alive; a peer that doesn't read acknowledges none.
-    private func noteProgress(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+    func noteProgress(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let descriptor = connection.pointee.descriptor
         if hub_unacked_bytes(descriptor) > 0 {
             state.pointee.acknowledged[index] = hub_acked_bytes(descriptor)
@@ -82,6 +85,7 @@ extension NetLoop {
     }
 
     private func judgeLiveness(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        if connection.pointee.form == .events { return judgeStream(id, connection) }
         if connection.pointee.flags.contains(.awaitsPong) {
             // Nothing came since the ping: whatever comes takes the flag away.
             if hasProgressed(id.index, connection) {
@@ -97,17 +101,17 @@ extension NetLoop {
     }
 
     /// No pong: the peer is told, should it still listen, and the socket is dropped. Nobody waits for a peer that says nothing.
-    private func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+    func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         state.pointee.counters.pongTimeouts += 1
         if connection.pointee.backlog == nil {
-            var close = ByteBuffer(capacity: 32)
-            FrameEncoder.appendClose(
-                code: NetCloseCode.silent, reason: Self.bytes("no pong"), maskingKey: maskingKey(connection), into: &close)
+            var close = ByteBuffer(capacity: 128)
+            let reason: StaticString = connection.pointee.form == .events ? "no sign of life" : "no pong"
+            appendClose(connection, code: NetCloseCode.silent, Self.bytes(reason), into: &close)
             state.pointee.counters.writes += 1
             _ = transmit(index, connection, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
             guard connection.pointee.phase != .dead else { return }
         }
-        lose(index, connection, "silent: no pong within \(options.limits.pong)")
+        lose(index, connection, "silent: no sign of life within \(options.limits.pong)")
     }
 
     // MARK: Firing

@@ -26,7 +26,7 @@ extension NetLoop {
         let start = Int(connection.pointee.pongStart)
         connection.pointee.pongStart = 0
         guard connection.pointee.phase == .open else { return }
-        let length = FrameWalk.length(state.pointee.arena.bytes, at: start)
+        let length = FrameWalk.frames.length(state.pointee.arena.bytes, at: start)
         queue(index, connection, from: UInt32(start), to: UInt32(start + length))
     }
 

@@ -139,6 +139,8 @@ extension NetLoop {
             let phase = connection.pointee.phase
             let progress: Progress
             switch phase {
+            // Nothing is asked on a connection whose answer doesn't end.
+            case .open where connection.pointee.form == .events: return Progress(consumed: bytes.count, wanted: 0)
             case .open, .closing: progress = workOffFrames(index, connection, rest)
             case .http: progress = workOffHTTP(index, connection, rest)
             case .opening: progress = workOffOpening(index, connection, rest)

@@ -25,7 +25,7 @@ extension NetLoop {
     }
 
     /// What was appended to the arena since `start`.
-    private func range(from start: Int) -> ArenaRange {
+    func range(from start: Int) -> ArenaRange {
         let end = state.pointee.arena.count
         precondition(end <= ArenaRange.bytesMax, "more than 2 GiB queued in one turn")
         return ArenaRange(start: UInt32(truncatingIfNeeded: start), end: UInt32(truncatingIfNeeded: end))
@@ -55,7 +55,9 @@ extension NetLoop {
         note(frame.start, sendClass, key)
         let chunks = state.pointee.table.chunks
         let slots = state.pointee.table.count
-        // Runs of connections of one form are the rule: plain ones here, or those that agreed to one window.
+        // Runs of connections of one form are the rule: plain ones here, or those that agreed to one window. Events of a labelled frame differ
+        // by connection, and so does what a connection's own context made: the next one is asked again.
+        let isLabelled = state.pointee.labels.isLabelled(frame.number)
         var form = WireForm.plain
         var start = frame.start
         var end = frame.start + frame.count
@@ -70,8 +72,8 @@ extension NetLoop {
                 let range = range(of: frame, for: index, connection)
                 start = range.start
                 end = range.end
-                // What a connection's own context made is for that one alone: the next one is asked again.
-                form = connection.pointee.form.ownsDeflater ? .none : connection.pointee.form
+                form = connection.pointee.form
+                if form.ownsDeflater || (isLabelled && form == .events) { form = .none }
             }
             if connection.pointee.pendingEnd == start {
                 connection.pointee.pendingEnd = end

@@ -3,7 +3,7 @@
 package struct OutFrame: Sendable {
     package let start: UInt32
     package let count: UInt32
-    /// Among the frames of this turn: where its other forms are found.
+    /// Among the frames of this turn: where its other forms and its label are found.
     let number: UInt32
 }
 

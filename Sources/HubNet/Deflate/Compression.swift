@@ -3,7 +3,7 @@ import HubBase
 /// What a loop compresses and decompresses with: zlib's state, shared by all its connections and made when it's first needed, and the memory
 /// that it works in. An idle connection owns none of it.
 struct Compression: ~Copyable {
-    /// This turn's deflated frames, one right behind the other.
+    /// This turn's frames in other forms, one right behind the other.
     var arena = ByteBuffer(capacity: 16)
     var twins = TwinTable()
     /// The message that is being looked at.

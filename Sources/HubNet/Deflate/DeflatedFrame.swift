@@ -26,7 +26,7 @@ enum DeflatedFrame {
         }
         FrameEncoder.placeHeader(from: start, opcode, payloadBytes: count, compressed: true, into: &out)
         return ArenaRange(
-            start: UInt32(truncatingIfNeeded: start) | ArenaRange.deflatedBit,
-            end: UInt32(truncatingIfNeeded: out.count) | ArenaRange.deflatedBit)
+            start: UInt32(truncatingIfNeeded: start) | ArenaRange.twinBit,
+            end: UInt32(truncatingIfNeeded: out.count) | ArenaRange.twinBit)
     }
 }

@@ -43,12 +43,13 @@ extension NetLoop {
     @inline(never)
     func range(of frame: OutFrame, for index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> ArenaRange {
         let form = connection.pointee.form
+        if form == .events { return event(of: frame, for: connection) }
         let plain = ArenaRange(start: frame.start, end: frame.start + frame.count)
         if form.isPlain || Self.payloadBytes(plain) < options.limits.deflate.minimumBytes { return plain }
         if form.ownsDeflater { return deflate(plain, for: index, form) }
-        if let twin = state.pointee.compression.twins.find(frame.number, windowBits: form.windowBits) { return twin }
+        if let twin = state.pointee.compression.twins.find(frame.number, form) { return twin }
         let twin = deflate(plain, for: index, form)
-        state.pointee.compression.twins.note(twin, frame.number, windowBits: form.windowBits)
+        state.pointee.compression.twins.note(twin, frame.number, form)
         // It stands and falls with the plain form.
         if twin != plain { state.pointee.notes.copy(of: plain.start, to: twin.start) }
         return twin
@@ -58,6 +59,7 @@ extension NetLoop {
     @inline(never)
     func range(ofOnly plain: ArenaRange, for index: UInt32, _ connection: UnsafeMutablePointer<Connection>) -> ArenaRange {
         let form = connection.pointee.form
+        if form == .events { return event(ofOnly: plain) }
         let minimum = options.limits.deflate.minimumBytes * (form.ownsDeflater ? 1 : Self.onlyFactor)
         guard Self.payloadBytes(plain) >= minimum else { return plain }
         let range = deflate(plain, for: index, form)

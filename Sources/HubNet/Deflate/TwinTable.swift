@@ -1,36 +1,41 @@
 import HubBase
 
-/// Where the deflated forms of this turn's frames lie, by the frame's number and the window: made when the first connection needs one, then
-/// found. Allocates nothing once warm.
+/// Where the other forms of this turn's frames lie, by the frame's number and the form (deflated with a window, or an event): made when the
+/// first connection needs one, then found. Allocates nothing once warm.
 struct TwinTable: ~Copyable {
     static let windows = 9...15
 
-    /// For each window that is in use, ranges by the frame's number; zeros where there's none.
+    /// For events, then for each window that is in use, ranges by the frame's number; zeros where there's none.
     private let tables: UnsafeMutablePointer<ByteBuffer?>
     private var isEmpty = true
+    private static let columns = windows.count + 1
 
     init() {
-        tables = .allocate(capacity: Self.windows.count)
-        for place in 0..<Self.windows.count { (tables + place).initialize(to: nil) }
+        tables = .allocate(capacity: Self.columns)
+        for place in 0..<Self.columns { (tables + place).initialize(to: nil) }
     }
 
     deinit {
-        tables.deinitialize(count: Self.windows.count)
+        tables.deinitialize(count: Self.columns)
         tables.deallocate()
+    }
+
+    private static func column(_ form: WireForm) -> Int {
+        form == .events ? 0 : Int(form.windowBits) - windows.lowerBound + 1
     }
 
     private static let entryBytes = MemoryLayout<ArenaRange>.stride
 
-    func find(_ number: UInt32, windowBits: UInt8) -> ArenaRange? {
-        let table = tables + (Int(windowBits) - Self.windows.lowerBound)
+    func find(_ number: UInt32, _ form: WireForm) -> ArenaRange? {
+        let table = tables + Self.column(form)
         let offset = Int(number) * Self.entryBytes
         guard let bytes = table.pointee?.bytes, offset < bytes.count else { return nil }
         let range = bytes.loadUnaligned(fromByteOffset: offset, as: ArenaRange.self)
         return range.end == 0 ? nil : range
     }
 
-    mutating func note(_ range: ArenaRange, _ number: UInt32, windowBits: UInt8) {
-        let table = tables + (Int(windowBits) - Self.windows.lowerBound)
+    mutating func note(_ range: ArenaRange, _ number: UInt32, _ form: WireForm) {
+        let table = tables + Self.column(form)
         isEmpty = false
         var buffer = table.pointee.take() ?? ByteBuffer(capacity: 64 * Self.entryBytes)
         let offset = Int(number) * Self.entryBytes
@@ -45,7 +50,7 @@ struct TwinTable: ~Copyable {
 
     mutating func removeAll() {
         if isEmpty { return }
-        for place in 0..<Self.windows.count { tables[place]?.removeAll() }
+        for place in 0..<Self.columns { tables[place]?.removeAll() }
         isEmpty = true
     }
 }

@@ -1,11 +1,13 @@
-/// How a connection's messages are compressed: one byte beside the connection's phase, 0 for not at all, so that the fan-out's loop tells
-/// the forms apart by one comparison.
+/// What a connection's messages look like: one byte beside the connection's phase, 0 for plain WebSocket frames, so that the fan-out's loop
+/// tells the forms apart by one comparison.
 struct WireForm: Equatable {
     let rawValue: UInt8
 
     static let plain = WireForm(rawValue: 0)
     /// No connection's.
     static let none = WireForm(rawValue: 0xFF)
+    /// Server-sent events instead of frames.
+    static let events = WireForm(rawValue: 0x10)
     static let ownsDeflater: UInt8 = 0x40
     static let ownsInflater: UInt8 = 0x80
 
@@ -22,5 +24,7 @@ struct WireForm: Equatable {
     var windowBits: UInt8 { rawValue & 0x0F }
     var ownsDeflater: Bool { rawValue & Self.ownsDeflater != 0 }
     var ownsInflater: Bool { rawValue & Self.ownsInflater != 0 }
+    /// How a queue of it is cut.
+    var walk: FrameWalk { self == .events ? .events : .frames }
     var ownsContexts: Bool { rawValue & (Self.ownsDeflater | Self.ownsInflater) != 0 }
 }

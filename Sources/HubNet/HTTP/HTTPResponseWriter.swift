@@ -55,6 +55,15 @@ package enum HTTPResponseWriter {
         if hasBody && !isHead { out.append(response.body) }
     }
 
+    /// Appends the head of a stream of server-sent events, which ends with the connection: nobody on the way may keep, collect or change it.
+    package static func writeStreamHead(lines: [UInt8] = [], date: Int64, into out: inout ByteBuffer) {
+        out.append("HTTP/1.1 200 OK\r\nDate: ")
+        HTTPDate.write(date, into: &out)
+        out.append("\r\nContent-Type: text/event-stream\r\nCache-Control: no-store, no-transform\r\nX-Accel-Buffering: no\r\n")
+        out.append(lines)
+        out.append("X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n")
+    }
+
     /// Appends `100 Continue`, for a head that `expectsContinue`.
     package static func writeContinue(into out: inout ByteBuffer) { out.append("HTTP/1.1 100 Continue\r\n\r\n") }
 

@@ -38,6 +38,7 @@ struct LoopState: ~Copyable {
     /// How many of them `makeFrame` made.
     var framesMade: UInt32 = 0
     var compression: Compression
+    var labels = EventLabels()
     var segments = SegmentPool()
     var notes = ClassNotes()
     var dirty: UnsafeMutablePointer<UInt32>
@@ -123,7 +124,7 @@ struct LoopState: ~Copyable {
 
     @inline(__always)
     func bytes(from start: UInt32, to end: UInt32) -> UnsafeRawBufferPointer {
-        let base = ArenaRange.isDeflated(start) ? compression.arena.base : arena.base
+        let base = ArenaRange.isTwin(start) ? compression.arena.base : arena.base
         return UnsafeRawBufferPointer(start: base + ArenaRange.place(start), count: Int(end - start))
     }
 
@@ -131,6 +132,7 @@ struct LoopState: ~Copyable {
     mutating func clearArena() {
         framesMade = 0
         compression.endTurn()
+        labels.removeAll()
         segments.removeAll()
         notes.removeAll()
         arena.removeAll()

@@ -40,6 +40,9 @@ package struct NetCounters: Sendable {
     package var deflated: UInt64 = 0
     package var deflateBytesIn: UInt64 = 0
     package var deflateBytesOut: UInt64 = 0
+    /// Streams of events that were opened, and frames that were made into events (a broadcast's once; once more with its label).
+    package var streamsOpened: UInt64 = 0
+    package var events: UInt64 = 0
     /// Compressed messages that came, their bytes before and after.
     package var inflated: UInt64 = 0
     package var inflateBytesIn: UInt64 = 0

@@ -150,15 +150,16 @@ extension NetLoop {
             connection.pointee.flags.remove(.isHeld)
             state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.answerDeadline)
             pause(index, connection)
-        case .upgrade where connection.pointee.flags.contains(.isReserve):
+        case .upgrade where connection.pointee.flags.contains(.isReserve), .stream where connection.pointee.flags.contains(.isReserve):
             answer(index, connection, HTTPResponse(status: 503, headers: [("Retry-After", "5")]))
-        case .upgrade where !countsForClient(id, connection):
+        case .upgrade where !countsForClient(id, connection), .stream where !countsForClient(id, connection):
             answer(index, connection, HTTPResponse(status: 429, headers: [("Retry-After", "5")]))
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
             case .refuse(let response): answer(index, connection, response)
             case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
+        case .stream(let retry): beginStream(id, connection, retry: retry)
         }
     }
 
@@ -228,7 +229,7 @@ extension NetLoop {
         answer(index, connection, response)
     }
 
-    private func queueHTTP(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, from start: Int) {
+    func queueHTTP(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, from start: Int) {
         connection.pointee.flags.insert(.carriesHTTP)
         queue(index, connection, from: start)
     }

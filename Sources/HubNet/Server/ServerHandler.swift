@@ -1,8 +1,10 @@
+import HubBase
+
 /// Judges and answers what clients bring. Called on the loop's thread, in each connection's order.
 package protocol ServerHandler: AnyObject {
     /// A whole HTTP request. `request` is valid during the call only.
     func request(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome
-    /// The WebSocket is open (after our 101, or the server's): messages may be sent.
+    /// The WebSocket is open (after our 101, or the server's), or the stream of events: messages may be sent.
     func opened(_ id: ConnectionID)
     /// A whole message, text already checked as UTF-8. `bytes` are valid during the call only.
     func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID)
@@ -27,4 +29,7 @@ package enum RequestOutcome {
     case pending
     /// Answer 101 if the request is a valid opening handshake (RFC 6455 §4.2.1), else the right 4xx. Subprotocol: what to choose.
     case upgrade(subprotocol: StaticString?)
+    /// Answer 200 with a stream of server-sent events that goes on until it's closed: the connection is `opened`, and each text message that is
+    /// sent to it becomes an event; nothing comes from it. `retry`: after how long its client shall come back by itself. A HEAD request gets the head.
+    case stream(retry: Span)
 }

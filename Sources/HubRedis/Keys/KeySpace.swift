@@ -55,6 +55,7 @@ package struct KeySpace: Sendable {
         package static let presenceStream: StaticString = "ps"
         package static let presenceFeed: StaticString = "pf"
         package static let probe: StaticString = "probe:"
+        package static let control: StaticString = "ctl:"
     }
 
     /// A key in full, for tables and tests; commands are written without making it.
@@ -68,6 +69,7 @@ package struct KeySpace: Sendable {
     /// The pub/sub channel that carries a hub channel.
     package func liveChannel(_ channel: Name) -> [UInt8] { key(Partition.of(channel), Kind.live, channel.bytes) }
     package func feedChannel(_ partition: Int) -> [UInt8] { key(partition, Kind.presenceFeed) }
+    package func controlChannel(_ node: Name) -> [UInt8] { key(Partition.of(node), Kind.control, node.bytes) }
     /// A node's messages to itself; in a cluster there's one for each master, in a partition that it has.
     package func probeChannel(_ node: Name, _ partition: Int) -> [UInt8] { key(partition, Kind.probe, node.bytes) }
 

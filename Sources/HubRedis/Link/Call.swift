@@ -23,6 +23,7 @@ enum Call {
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
     /// A message to ourselves, through the master that has a partition.
     case probe(UInt64, partition: Int)
+    case control(Name, [UInt8], RequestTag)
     case ping
     case setUp(SetUp)
 
@@ -38,7 +39,7 @@ enum Call {
     var isScript: Bool {
         switch self {
         case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce: true
-        case .broadcast, .states, .position, .probe, .ping, .setUp: false
+        case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
 }
@@ -59,6 +60,7 @@ extension Call {
         case .announce: Lane.nodes
         case .position(_, _, let subject): subject.lane
         case .probe(_, let partition): partition
+        case .control(let node, _, _): Partition.of(node)
         case .states, .ping, .setUp: Lane.several
         }
     }

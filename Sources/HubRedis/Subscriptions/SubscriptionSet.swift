@@ -15,17 +15,21 @@ package struct SubscriptionSet {
         case feed(Int)
         /// The node's own messages, in a partition.
         case probe(Int)
+        /// Other nodes' words to this one, in a partition.
+        case control(Int)
 
         /// A subject with positions counts as heard only when its position is known.
         package var hasPosition: Bool {
-            if case .probe = self { return false }
-            return true
+            switch self {
+            case .channel, .feed: true
+            case .probe, .control: false
+            }
         }
 
         package var lane: Int {
             switch self {
             case .channel(let channel): Partition.of(channel)
-            case .feed(let partition), .probe(let partition): partition
+            case .feed(let partition), .probe(let partition), .control(let partition): partition
             }
         }
     }
