@@ -245,6 +245,8 @@ class Crowd:
         if not is_lossy:
             # Found by the periodic check of idle channels at the latest, every 30 s.
             await until(lambda: not self._behind(), lambda: f"everybody gets the last publication: {self._behind()}")
+        # What was taken back may stand at a higher offset than what follows it.
+        self.last.clear()
         for channel in self.channels:
             await self.bots[0].publish(channel, "the last one")
         await until(lambda: not self.bots[0].outbox, "the last ones are acknowledged")
