@@ -115,7 +115,7 @@ def test_a_reader_that_stops_is_bounded_and_told(start):
 
 
 def test_a_reader_that_comes_back_in_time_loses_typing_only(start):
-    hub = start(Hub, settings={"limits.outboundBytes": "1MB", "loops": "1", "limits.messageBytes": "32KB"})
+    hub = start(Hub, settings={"limits.outboundBytes": "1MB", "loops": "1", "limits.messageBytes": "32KB", "typing.throttle": "0s"})
     with open_raw(hub, "user=slow&channel=room:slow", buffer=4096) as slow, Client(hub, user="fast") as fast:
         while hub.metric('hub_drops_total{class="typing"}') == 0:
             for _ in range(20):
