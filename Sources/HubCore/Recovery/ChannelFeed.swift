@@ -16,6 +16,9 @@ struct ChannelFeed {
     var tip: Position?
     /// The latest deliveries, without a hole, the last one at `tip`.
     var recent = Queue<DurableDelivery>()
+    /// How long after the last delivery they may be handed out, as history would be; zero: not at all.
+    var retention = HistoryOptions().ttl
+    var keptUntil = Instant(nanoseconds: 0)
     var recentBytes = 0
     /// Recoveries under way: what passes while they read must be there to bridge to.
     var pins = 0

@@ -53,7 +53,7 @@ struct FeedTable {
 
     /// A delivery that was handed to the loops. Cost: no allocation once the channel's memory is full.
     mutating func keep(_ delivery: DurableDelivery, at slot: Int) {
-        guard limit > 0 else {
+        guard limit > 0, feeds[slot].retention > .zero else {
             feeds[slot].tip = delivery.publication.position
             return
         }

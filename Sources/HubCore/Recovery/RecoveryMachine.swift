@@ -95,6 +95,9 @@ package final class RecoveryMachine {
     var marksKept = 0
     private var deadlines = Queue<(at: Instant, recovery: UInt64)>()
     private var lastKey: UInt64 = 0
+    /// By namespace; "" for all others. What isn't kept as history isn't handed out from memory either.
+    private var retentions: [[UInt8]: Span] = [:]
+    private var now = Instant(nanoseconds: 0)
 
     package init(limits: Limits = Limits()) {
         self.limits = limits
@@ -106,15 +109,31 @@ package final class RecoveryMachine {
         return lastKey
     }
 
+    /// What namespaces keep from now on. Cost: a look at every channel.
+    package func setNamespaces(_ namespaces: [String: HistoryOptions]) {
+        retentions = [:]
+        for (name, options) in namespaces { retentions[[UInt8](name.utf8)] = options.size > 0 ? options.ttl : .zero }
+        for slot in feeds.all {
+            feeds[slot].retention = retention(of: feeds[slot].channel)
+            if feeds[slot].retention == .zero { feeds.forget(slot) }
+        }
+    }
+
+    private func retention(of channel: Name) -> Span {
+        retentions[[UInt8](channel.namespace)] ?? retentions[[]] ?? HistoryOptions().ttl
+    }
+
     // MARK: Loops
 
     package func join(_ batch: JoinBatch, at now: Instant) {
+        self.now = max(self.now, now)
         let budget = PageBudget(batch)
         let readBytes = PageBudget.readBytes(batch)
         let company = Company()
         for item in batch.items {
             let slot = feeds.insert(item.channel)
             feeds[slot].carriers |= 1 << UInt64(batch.loop)
+            feeds[slot].retention = retention(of: item.channel)
             if feeds[slot].tip == nil && feeds[slot].asked == 0 {
                 feeds[slot].asked = makeKey()
                 actions.append(.subscribe(item.channel, serial: feeds[slot].asked))
@@ -171,6 +190,7 @@ package final class RecoveryMachine {
 
     /// A publication that its owner hands to `carriers` now. Cost: one lookup; no allocation once the channel's memory is full.
     package func delivered(_ delivery: DurableDelivery, at slot: Int) {
+        feeds[slot].keptUntil = now + feeds[slot].retention
         feeds.keep(delivery, at: slot)
         if !feeds[slot].waiting.isEmpty { wake(slot) }
     }
@@ -213,6 +233,7 @@ package final class RecoveryMachine {
 
     /// Gives up what wasn't answered in time.
     package func tick(at now: Instant) {
+        self.now = max(self.now, now)
         var late: [UInt64] = []
         while let first = deadlines.first, first.at <= now {
             if recoveries[first.recovery] != nil { late.append(first.recovery) }
@@ -251,6 +272,7 @@ package final class RecoveryMachine {
         guard let recovery = recoveries[key], !recovery.isReading, !recovery.isAskingMarks else { return }
         let slot = recovery.slot
         guard feeds[slot].id == recovery.feed else { return fail(key, Self.givenUp) }
+        if !feeds[slot].recent.isEmpty && feeds[slot].keptUntil <= now { feeds.forget(slot) }
         guard let tip = feeds[slot].tip else { return wait(key) }
         if let position = recovery.position { follow(key, recovery, position, tip) }
         if recovery.wantsMarks { readMarks(key) }

@@ -1,18 +1,42 @@
 import HubBase
+import HubWire
 
 /// What a connection may do. The whole of rights (patterns in the token, rules of namespaces) widens this value; its questions stay.
 package enum Rights: Sendable, Equatable {
-    /// Development mode and API keys.
+    /// Development mode.
     case everything
+    /// An API key: every channel, as far as its scopes go.
+    case key(reads: Bool, publishes: Bool)
     /// A user with a token: every channel but the inboxes of others.
     case user(Name)
 
-    package func maySubscribe(to channel: Name) -> Bool { reaches(channel) }
-    package func mayPublish(to channel: Name) -> Bool { reaches(channel) }
+    package func maySubscribe(to channel: Name) -> Bool {
+        if case .key(let reads, _) = self { return reads }
+        return reaches(channel)
+    }
+
+    /// `typing` and `read` too.
+    package func mayPublish(to channel: Name) -> Bool {
+        if case .key(_, let publishes) = self { return publishes }
+        return reaches(channel)
+    }
+
+    package var mayWatch: Bool {
+        if case .key(let reads, _) = self { return reads }
+        return true
+    }
+
+    /// Why it may not.
+    package var refusal: WireError {
+        switch self {
+        case .key: WireError(.forbidden, "the API key lacks the scope for this (api.keys): read to subscribe and watch, publish to publish")
+        case .everything, .user: WireError(.forbidden, "a channel user:<id> is the inbox of that user alone")
+        }
+    }
 
     private func reaches(_ channel: Name) -> Bool {
         switch self {
-        case .everything: return true
+        case .everything, .key: return true
         case .user(let user):
             guard let owner = Inbox.owner(of: channel) else { return true }
             return owner.elementsEqual(user.bytes)

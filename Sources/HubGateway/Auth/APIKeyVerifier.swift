@@ -12,6 +12,12 @@ package struct APIKeyVerifier: Sendable {
             self.id = id
             self.scopes = scopes
         }
+
+        /// Of a connection that is opened with it.
+        package var rights: Rights {
+            let isAdmin = scopes.contains("admin")
+            return .key(reads: isAdmin || scopes.contains("read"), publishes: isAdmin || scopes.contains("publish"))
+        }
     }
 
     private let keys: [Configuration.APIKey]

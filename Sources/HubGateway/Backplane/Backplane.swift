@@ -47,7 +47,8 @@ final class Backplane {
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
-        recovery: RecoveryMachine.Limits, postBytesMax: Int, chance: Chance, mailbox: Mailbox<BackplaneMessage>,
+        recovery: RecoveryMachine.Limits, namespaces: [String: HistoryOptions], postBytesMax: Int, chance: Chance,
+        mailbox: Mailbox<BackplaneMessage>,
         loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
         at now: Instant
     ) {
@@ -64,6 +65,7 @@ final class Backplane {
         exchange = PostExchange(isAlone: ownLoop != nil)
         self.now = now
         self.recovery = RecoveryMachine(limits: recovery)
+        self.recovery.setNamespaces(namespaces)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
         broker.delegate = self
@@ -147,6 +149,7 @@ final class Backplane {
         case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
         case .reconfigured(let configuration):
             broker.setNamespaces(configuration.namespaces)
+            recovery.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)

@@ -164,7 +164,7 @@ extension GatewayLoop {
 
     func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
-            if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8))) }
+            if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8)), key.rights) }
             let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
             return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
         }

@@ -24,7 +24,7 @@ extension GatewayLoop: ServerHandler {
     /// Who wants to come in, found out before the upgrade.
     enum Credential {
         case user(Name, rights: Rights, expires: UInt64?)
-        case service(Name)
+        case service(Name, Rights)
         /// Must send `connect` within the deadline.
         case later
     }
@@ -49,10 +49,10 @@ extension GatewayLoop: ServerHandler {
             session.user = user
             session.rights = rights
             session.tokenExpires = expires
-        case .service(let key):
+        case .service(let key, let rights):
             session.phase = .opening
             session.user = key
-            session.rights = .everything
+            session.rights = rights
             session.isService = true
         case .later:
             session.phase = .anonymous
@@ -94,7 +94,7 @@ extension GatewayLoop: ServerHandler {
         }
         if !session.defaultChannel.isEmpty && !wanted.contains(where: { $0.0 == session.defaultChannel }) {
             let allowed = session.rights.maySubscribe(to: session.defaultChannel)
-            wanted.append((session.defaultChannel, allowed ? nil : Refusal.foreignInbox))
+            wanted.append((session.defaultChannel, allowed ? nil : session.rights.refusal))
         }
         let batch = makeBatch(.welcome, count: wanted.count, on: id)
         let resumed = session.isStream ? resumePositions.removeValue(forKey: id.index) : nil
@@ -320,9 +320,4 @@ extension SubscribeResult {
         if case .failure(let error) = result { return error.code }
         return nil
     }
-}
-
-/// Refusals that several places give.
-enum Refusal {
-    static let foreignInbox = WireError(.forbidden, "a channel user:<id> is the inbox of that user alone")
 }

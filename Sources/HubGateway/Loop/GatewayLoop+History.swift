@@ -8,7 +8,7 @@ extension GatewayLoop {
     func history(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
-            guard sessions[Int(id.index)].rights.maySubscribe(to: channel) else { throw Refusal.foreignInbox }
+            guard sessions[Int(id.index)].rights.maySubscribe(to: channel) else { throw sessions[Int(id.index)].rights.refusal }
             let query = try historyQuery(request, bytes, on: id)
             let requestId = RequestID(request.id.bytes(in: bytes))
             if case .position(let position)? = query.after, query.before == nil, !query.isReverse, isCatchingUp(id, channel) {

@@ -56,6 +56,7 @@ extension GatewayLoop {
 
     func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
+            guard sessions[Int(id.index)].rights.mayWatch else { throw sessions[Int(id.index)].rights.refusal }
             let users = try readUsers(request, bytes)
             let added = users.count { watched.slot(of: $0).map { !watched.contains(id.index, on: $0) } ?? true }
             guard watched.count(of: id.index) + added <= configuration.limits.watch else {

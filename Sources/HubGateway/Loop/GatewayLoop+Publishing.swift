@@ -11,7 +11,7 @@ extension GatewayLoop {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
+            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
@@ -74,7 +74,7 @@ extension GatewayLoop {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw Refusal.foreignInbox }
+            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
             let payload = request.payload.bytes(in: bytes)
             guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")

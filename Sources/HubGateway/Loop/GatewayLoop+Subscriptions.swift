@@ -15,7 +15,7 @@ extension GatewayLoop {
                 wanted.append((channel, try position(request.position, in: bytes, escapes: request.escapes), nil))
             }
             for index in wanted.indices where !sessions[Int(id.index)].rights.maySubscribe(to: wanted[index].channel) {
-                wanted[index].refusal = Refusal.foreignInbox
+                wanted[index].refusal = sessions[Int(id.index)].rights.refusal
             }
             // One subscription of a channel after the other, or a page of the second could repeat what the first has brought live.
             if sessions[Int(id.index)].waiting > 0, wanted.contains(where: { isJoining(id, $0.channel) }) { return hold(bytes, on: id) }

@@ -104,7 +104,8 @@ package final class Node {
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
                         timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
-                        postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed), mailbox: backplaneMailbox,
+                        namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed),
+                        mailbox: backplaneMailbox,
                         loops: targets, ownLoop: nil, at: start)
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
@@ -140,7 +141,8 @@ package final class Node {
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
                             timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
-                            postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed), mailbox: backplaneMailbox,
+                            namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes,
+                            chance: Chance(seed: seed), mailbox: backplaneMailbox,
                             loops: targets, ownLoop: 0, at: start)
                         gateway.backplane = backplane
                         backplane.start(at: start)

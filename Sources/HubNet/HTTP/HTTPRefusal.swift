@@ -22,6 +22,7 @@ package struct HTTPRefusal: Sendable, CustomStringConvertible {
         body.append(message)
         body.append("\"}}")
         var response = HTTPResponse(status: status, headers: [("Content-Type", "application/json")], body: body.copyBytes())
+        if status == 503 { response.headers.append(("Retry-After", "1")) }
         response.closes = true
         return response
     }
@@ -30,6 +31,7 @@ package struct HTTPRefusal: Sendable, CustomStringConvertible {
     private var code: StaticString {
         switch status {
         case 413, 414, 431: "tooLarge"
+        case 503: "unavailable"
         default: "malformed"
         }
     }

@@ -238,7 +238,11 @@ extension NetLoop {
     func httpDeadlinePassed(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         if connection.pointee.flags.contains(.isAnswerPending) {
             connection.pointee.flags.remove(.isAnswerPending)
-            refuse(index, connection, HTTPRefusal(status: 503, message: "no answer in time"))
+            refuse(
+                index, connection,
+                HTTPRefusal(
+                    status: 503,
+                    message: "no answer in time: what was asked may be done or not, ask again (a publication with the same messageId)"))
             return
         }
         if connection.pointee.backlog != nil { return lose(index, connection, "answers aren't read") }
