@@ -93,7 +93,7 @@ import Testing
         let server = try Self.server()
         let expected = ConnectionEnd.lost(
             "TLS: nobody trusted vouches for the server's certificate (issuer /CN=our authority): "
-                + "if it's yours, give the certificate of its authority (ca)")
+                + "if it's yours, give the certificate of its authority (--ca FILE; for Redis: redis.tls.ca)")
         #expect(try Self.end(server, TLSClientContext(), name: "localhost") == expected)
         #expect(
             try Self.end(server, Self.trusting(.make([], commonName: "another authority", isAuthority: true)), name: "localhost")

@@ -9,7 +9,7 @@ package enum TLSAdvice {
         case X509_V_OK, X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH: "use a name that it stands for"
         case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
             X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-            "if it's yours, give the certificate of its authority (ca)"
+            "if it's yours, give the certificate of its authority (--ca FILE; for Redis: redis.tls.ca)"
         default: "it needs another one"
         }
     }
