@@ -26,6 +26,9 @@ package enum ServerTrust: Sendable, Equatable {
     package static let warning =
         "warning: --insecure: the server's certificate isn't checked, so anybody on the way can read and change everything"
 
+    /// What advice about authorities names.
+    static let place = "--ca FILE"
+
     /// For people who gave https or wss where http or ws is spoken.
     static let plainPort = "TLS: this port doesn't speak TLS: use http or ws"
 
@@ -37,12 +40,13 @@ package enum ServerTrust: Sendable, Equatable {
         let authorities = if case .only(let file) = self { try Self.read(file) } else { [UInt8]() }
         do throws(TLSCertificate.Problem) {
             // A WebSocket begins with HTTP/1.1, and nothing else is spoken here.
-            switch self {
-            case .system: return try TLSClientContext(trust: .system, protocols: ["http/1.1"])
-            case .anyone: return try TLSClientContext(trust: .anyone, protocols: ["http/1.1"])
-            case .only:
-                return try TLSClientContext(trust: .only(authorities), protocols: ["http/1.1"])
-            }
+            let trust: TLSClientContext.Trust =
+                switch self {
+                case .system: .system
+                case .anyone: .anyone
+                case .only: .only(authorities)
+                }
+            return try TLSClientContext(trust: trust, protocols: ["http/1.1"], authorityPlace: Self.place)
         } catch {
             guard case .only(let file) = self else { throw NetError(number: 0, description: "TLS: \(error)") }
             throw NetError(number: 0, description: "--ca: \(file) \(error)")
