@@ -38,6 +38,8 @@ package struct DeliveryChecker {
         var isSubscribed = true
         /// What of its own was acknowledged to it on this connection ahead of the cursor.
         var promised: [Place: Mark] = [:]
+        /// Its own that were taken back: it must be told before the end.
+        var takenBack: [String] = []
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
     }
@@ -179,6 +181,7 @@ package struct DeliveryChecker {
         readers[seat]?.cursor = position
         readers[seat]?.got = []
         readers[seat]?.promised = [:]
+        readers[seat]?.takenBack = []
         readers[seat]?.isPaging = false
     }
 
@@ -191,6 +194,7 @@ package struct DeliveryChecker {
         for seat in readers.keys where seat.client == client {
             readers[seat]?.isSubscribed = false
             readers[seat]?.promised = [:]
+            readers[seat]?.takenBack = []
         }
     }
 
@@ -210,6 +214,7 @@ package struct DeliveryChecker {
 
     private mutating func settle(_ reader: Reader, _ seat: Seat) {
         report.subscriptions += 1
+        for text in reader.takenBack { find(.lost, seat.channel, seat.client, text) }
         let channel = channels[seat.channel]
         // The last one in time: what was acknowledged further on before was taken back.
         guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
@@ -233,7 +238,8 @@ package struct DeliveryChecker {
             guard let position = sent.acknowledged ?? sent.seen else { continue }
             // What was taken back has no place any more.
             let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
-            if standing?.count == 1 { lines[sent.client, default: []].append((sent.number, position)) }
+            let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
+            if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append((sent.number, position)) }
         }
         for (client, line) in lines {
             let ordered = line.sorted { $0.number < $1.number }
@@ -281,8 +287,7 @@ package struct DeliveryChecker {
         }
         if let own = readers[seat]?.promised.removeValue(forKey: Place(epoch: position.epoch, offset: position.offset)), own != position.tag
         {
-            find(
-                .lost, channel, client,
+            readers[seat]?.takenBack.append(
                 "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told")
         }
         note(message, at: position, previous: cursor.tag, channel, client)

@@ -1,4 +1,5 @@
 import HubBase
+import HubCheck
 
 /// What a run came to. Counts; latencies in nanoseconds from the scheduled time to the receiver's read.
 package struct SwarmReport: Sendable {
@@ -15,6 +16,8 @@ package struct SwarmReport: Sendable {
     /// connection until the end, or too many messages waiting.
     package var refused: [String: UInt64] = [:]
     package var tally = Receiver.Tally()
+    /// By the rules of `DeliveryChecker`, over reconnects too; nil: too many deliveries to remember.
+    package var check: CheckReport?
     package var reconnects: UInt64 = 0
     /// Channels that began anew under the swarm (a new epoch).
     package var restarts: UInt64 = 0
@@ -31,7 +34,8 @@ package struct SwarmReport: Sendable {
     /// Everything that was acknowledged came to everybody once and in order; and there was something, from everybody who was to send: a hub
     /// that went away has lost nothing, but proved nothing either.
     package var isClean: Bool {
-        tally.lost == 0 && tally.duplicated == 0 && tally.outOfOrder == 0 && joined == bots && acked > 0 && unsent == 0
+        check?.counts.isEmpty ?? true && tally.lost == 0 && tally.duplicated == 0 && tally.outOfOrder == 0 && joined == bots && acked > 0
+            && unsent == 0
     }
 
     private var unsent: UInt64 { refused["unsent", default: 0] }
@@ -60,6 +64,15 @@ package struct SwarmReport: Sendable {
         ]
         for (name, value) in rows { lines.append("  " + name + String(repeating: " ", count: 14 - name.count) + value) }
         if restarts > 0 { lines.append("  \(Self.grouped(restarts)) times a room began anew: what it lost before isn't counted above") }
+        if let check {
+            lines.append(
+                "  checked       \(Self.grouped(check.delivered)) deliveries and \(Self.grouped(check.recovered)) recoveries one by one")
+            for finding in check.findings.prefix(10) {
+                lines.append("  \(finding.fault.rawValue): \(finding.channel): bot \(finding.client) \(finding.text)")
+            }
+        } else {
+            lines.append("  too many deliveries are expected to check each: judged by offsets, without what was missed between connections")
+        }
         if foreign > 0 { lines.append("  \(Self.grouped(foreign)) messages of others were in our rooms") }
         lines.append(verdict)
         return lines.joined(separator: "\n")
@@ -71,6 +84,7 @@ package struct SwarmReport: Sendable {
             return
                 "FAILED: \(Self.grouped(tally.lost)) lost, \(Self.grouped(tally.duplicated)) duplicated, \(Self.grouped(tally.outOfOrder)) out of order"
         }
+        if let check, !check.counts.isEmpty { return "FAILED: the checker found \(Self.grouped(check.counts.values.reduce(0, +))) faults" }
         if joined < bots { return "FAILED: \(Self.grouped(UInt64(bots - joined))) bots couldn't join" }
         if unsent > 0 { return "FAILED: \(Self.grouped(unsent)) messages couldn't be sent: their bots had no connection" }
         return "FAILED: nothing was acknowledged, so nothing is proved"
@@ -120,7 +134,8 @@ package struct SwarmReport: Sendable {
                 "{\"p50\":\(Self.milliseconds(latency.percentile(50))),\"p90\":\(Self.milliseconds(latency.percentile(90))),"
                     + "\"p99\":\(Self.milliseconds(latency.percentile(99))),\"max\":\(Self.milliseconds(latency.max))}"
             ),
-            ("interrupted", "\(isInterrupted)"), ("ok", "\(isClean)"),
+            ("checked", check.map { "\($0.counts.values.reduce(0, +))" } ?? "null"), ("interrupted", "\(isInterrupted)"),
+            ("ok", "\(isClean)"),
         ]
         return "{" + fields.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
     }

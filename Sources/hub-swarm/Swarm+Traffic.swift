@@ -31,6 +31,7 @@ extension Swarm {
         let isSent = fleet.publish(
             bot, .chat, channel: rooms[bots[bot].room].name, messageId: messageId, payload: payload.bytes, context: UInt64(sequence))
         guard isSent else { return false }
+        check?.sent(messageId, to: rooms[bots[bot].room].name, by: bot)
         bots[bot].sequence = sequence
         report.sent += 1
         outstanding += 1
@@ -59,11 +60,15 @@ extension Swarm {
         case .refusedUnasked(let envelope): count(envelope.wireError(in: message).code.rawValue)
         case .unsubscribed:
             count("unsubscribed")
+            check?.unsubscribed(rooms[bots[client].room].name, by: client)
             bots[client].receiver.ended()
-        case .resync: count("resync")
+        case .resync(let envelope, _):
+            count("resync")
+            check?.announced(rooms[bots[client].room].name, envelope, message, by: client)
         case .violation: count("violation")
-        // What a bot missed while it was away is recovery's business, not this tally's.
-        case .missed, .subscribed: break
+        // What a bot missed while it was away is the checker's business, not this tally's.
+        case .missed(let envelope, _): check?.missed(envelope, message, by: client)
+        case .subscribed: break
         case .system, .presence, .members, .ignored: break
         }
     }
@@ -71,7 +76,9 @@ extension Swarm {
     private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
         let position = envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
         switch request.kind {
+        case .history: check?.joined(rooms[bots[client].room].name, envelope, message, isPage: true, by: client)
         case .subscribe:
+            check?.joined(rooms[bots[client].room].name, envelope, message, isPage: false, by: client)
             noteEpoch(position, client)
             bots[client].receiver.subscribed(at: envelope.offset ?? position?.offset ?? 0)
             if bots[client].standing == .joined { report.reconnects += 1 }
@@ -82,7 +89,10 @@ extension Swarm {
             outstanding -= 1
             report.acked += 1
             noteEpoch(position, client)
-            guard let offset = envelope.offset else { return count("ackWithoutOffset") }
+            guard let offset = envelope.offset, let position else { return count("ackWithoutOffset") }
+            check?.acknowledged(
+                Name(trusted: Array("\(run)-\(client)-\(request.context)".utf8)), in: rooms[bots[client].room].name, at: position,
+                by: client)
             let told = RoomJournal.Message(bot: UInt32(client), sequence: UInt32(truncatingIfNeeded: request.context))
             judge(rooms[bots[client].room].journal.acknowledge(told, at: offset))
         default: break
@@ -96,6 +106,7 @@ extension Swarm {
             report.foreign += 1
             return
         }
+        check?.received(rooms[bots[client].room].name, envelope, message, by: client)
         let now = Clock.now().nanoseconds
         // A room that began anew may say so here first: its new subscribers were told of no epoch yet.
         noteEpoch(envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil, client)

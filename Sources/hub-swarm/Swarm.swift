@@ -58,6 +58,8 @@ final class Swarm: FleetHandler {
     var outstanding = 0
     var delivered: UInt64 = 0
     var mismatches = Receiver.Tally()
+    /// nil: more deliveries are expected than it may remember.
+    var check: SwarmCheck?
     var nextDrainCheck = Instant(nanoseconds: 0)
     var outcome = Outcome.reported
     /// The loop was told to stop: what ends now ends because of that.
@@ -82,6 +84,10 @@ final class Swarm: FleetHandler {
         report.seconds = options.seconds
         report.seed = options.seed
         rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
+        let members = Double(options.bots) / Double(options.rooms)
+        if Double(options.bots) * options.rate * Double(options.seconds) * members <= SwarmCheck.deliveriesMax {
+            check = SwarmCheck(bots: options.bots)
+        }
         var client = ClientMachine.Options()
         client.requestsMax = 256
         // A hub in development mode welcomes at once; any other waits for a token that won't come.
@@ -115,6 +121,7 @@ final class Swarm: FleetHandler {
             count("unsent", UInt64(bot.backlog.count))
         }
         report.tally += mismatches
+        report.check = check?.finish()
     }
 
     func count(_ code: String, _ number: UInt64 = 1) {
@@ -212,6 +219,8 @@ final class Swarm: FleetHandler {
         guard !isFinished else { return }
         if wasOpen { connected -= 1 }
         bots[client].receiver.ended()
+        // Whoever leaves in the end has been judged by then.
+        if case .leaving = phase {} else { check?.ended(client) }
         if case .leaving = phase {
             if case .finished = after { left += 1 }
             return

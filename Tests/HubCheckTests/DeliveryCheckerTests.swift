@@ -194,6 +194,24 @@ struct DeliveryCheckerTests {
         #expect(told.finish().counts.isEmpty)
     }
 
+    @Test("a sender that stays is told when what it was acknowledged was taken back, at the latest in the end")
+    func takenBackFromItsSender() {
+        var checker = DeliveryChecker()
+        subscribe(&checker, at: 0, by: 0)
+        publish(1...1, &checker)
+        let other = DeliveryChecker.Message(user: "bob", id: "other")
+        checker.sent(other, to: room, by: 3)
+        checker.received(other, in: room, at: place(1, tag: 77), by: 0)
+        checker.acknowledged(other, in: room, at: place(1, tag: 77), by: 3)
+        var told = checker
+        var gone = checker
+        #expect(checker.finish().counts == [.lost: 1])
+        told.announced(room, at: place(1, tag: 77), by: 0)
+        #expect(told.finish().counts.isEmpty)
+        gone.ended(0)
+        #expect(gone.finish().counts.isEmpty)
+    }
+
     @Test("what one client sent without waiting keeps its order; a retry may stand later")
     func order() {
         var checker = DeliveryChecker()

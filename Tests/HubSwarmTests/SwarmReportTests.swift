@@ -1,3 +1,5 @@
+import HubBase
+import HubCheck
 import HubSwarm
 import Testing
 
@@ -14,6 +16,10 @@ struct SwarmReportTests {
         report.acked = 6010
         report.refused = ["rateLimited": 2]
         report.tally = Receiver.Tally(delivered: 60_100, expected: 60_100)
+        var check = CheckReport()
+        check.delivered = 60_100
+        check.recovered = 3
+        report.check = check
         for value in [1_000_000, 2_000_000, 2_047_999] as [UInt64] { report.latency.record(value) }
         return report
     }
@@ -24,7 +30,7 @@ struct SwarmReportTests {
             Self.clean.json
                 == #"{"bots":2000,"rooms":200,"seconds":30,"seed":1,"joined":2000,"sent":6012,"acked":6010,"refused":{"rateLimited":2},"#
                 + #""delivered":60100,"expected":60100,"lost":0,"duplicated":0,"outOfOrder":0,"reconnects":0,"ends":{},"restarts":0,"#
-                + #""foreign":0,"latency":{"p50":2.001,"p90":2.048,"p99":2.048,"max":2.048},"interrupted":false,"ok":true}"#)
+                + #""foreign":0,"latency":{"p50":2.001,"p90":2.048,"p99":2.048,"max":2.048},"checked":0,"interrupted":false,"ok":true}"#)
     }
 
     @Test("for people: aligned, with a verdict")
@@ -41,19 +47,21 @@ struct SwarmReportTests {
                   out of order  0
                   reconnects    0
                   latency ms    p50 2.001  p90 2.048  p99 2.048  max 2.048
+                  checked       60,100 deliveries and 3 recoveries one by one
                 OK: nothing lost, duplicated or out of order
                 """)
     }
 
     @Test("anything lost, doubled, out of order, not joined or not sent fails, and so does a run that proved nothing")
     func verdict() {
-        var reports = Array(repeating: Self.clean, count: 6)
+        var reports = Array(repeating: Self.clean, count: 7)
         reports[0].tally.lost = 1
         reports[1].tally.duplicated = 1
         reports[2].tally.outOfOrder = 1
         reports[3].joined = 1999
         reports[4].refused["unsent"] = 1
         reports[5].acked = 0
+        reports[6].check?.add(CheckReport.Finding(fault: .falseRecovery, channel: "room:1", client: 7, text: "…"))
         for report in reports {
             #expect(!report.isClean)
             #expect(report.text.contains("FAILED"))

@@ -16,7 +16,7 @@ struct ImportTests {
         "HubToken": ["HubBase", "HubWire", "COpenSSL"],
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.
-        "HubSwarm": ["HubBase", "HubClient", "Glibc"],
+        "HubSwarm": ["HubBase", "HubClient", "HubCheck", "Glibc"],
         "HubCheck": ["HubBase", "HubWire"],
         "HubGateway": [
             "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims", "Glibc", "Foundation",

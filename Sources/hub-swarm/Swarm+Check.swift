@@ -1,0 +1,84 @@
+import HubBase
+import HubCheck
+import HubClient
+import HubSwarm
+import HubWire
+
+/// The swarm's traffic before the checker that judges journals and the simulation too: what was promised to whom, over all its connections.
+///
+/// It remembers each delivery, so runs that expect more than `deliveriesMax` are judged by the bounded tallies alone, and say so.
+struct SwarmCheck {
+    static let deliveriesMax = 5_000_000.0
+
+    private var checker = DeliveryChecker()
+    private var seats: [Seat]
+
+    /// Where a bot stands, as it will say when it comes back.
+    private struct Seat {
+        var position: Position?
+        /// Out of the ack that follows.
+        var page: [(message: DeliveryChecker.Message, position: Position)] = []
+        var isPaging = false
+    }
+
+    init(bots: Int) { seats = [Seat](repeating: Seat(), count: bots) }
+
+    mutating func sent(_ id: Name, to room: Name, by bot: Int) { checker.sent(Self.message(id), to: room, by: bot) }
+
+    mutating func acknowledged(_ id: Name, in room: Name, at position: Position, by bot: Int) {
+        checker.acknowledged(Self.message(id), in: room, at: position, by: bot)
+    }
+
+    mutating func missed(_ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+        if let entry = Self.entry(envelope, bytes) { seats[bot].page.append(entry) }
+    }
+
+    mutating func joined(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, isPage: Bool, by bot: Int) {
+        guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }
+        let page = seats[bot].page
+        seats[bot].page = []
+        if isPage {
+            guard seats[bot].isPaging else { return }
+            checker.continued(room, page: page, hasMore: envelope.more, by: bot)
+        } else {
+            checker.subscribed(
+                room, at: position, recovered: envelope.recovered, page: page, hasMore: envelope.more, from: seats[bot].position, by: bot)
+        }
+        seats[bot].isPaging = envelope.more
+        seats[bot].position = position
+    }
+
+    mutating func received(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+        guard let entry = Self.entry(envelope, bytes) else { return }
+        checker.received(entry.message, in: room, at: entry.position, by: bot)
+        seats[bot].position = entry.position
+    }
+
+    mutating func announced(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+        guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }
+        checker.announced(room, at: position, by: bot)
+        seats[bot].position = position
+    }
+
+    mutating func ended(_ bot: Int) {
+        checker.ended(bot)
+        seats[bot].page = []
+        seats[bot].isPaging = false
+    }
+
+    mutating func unsubscribed(_ room: Name, by bot: Int) { checker.unsubscribed(room, by: bot) }
+
+    mutating func finish() -> CheckReport { checker.finish() }
+
+    /// Ids of a run are unique among all bots.
+    private static func message(_ id: Name) -> DeliveryChecker.Message { DeliveryChecker.Message(user: .empty, id: id) }
+
+    private static func entry(
+        _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer
+    ) -> (message: DeliveryChecker.Message, position: Position)? {
+        guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)),
+            let id = JSONText.name(envelope.messageId.bytes(in: bytes), hasEscapes: envelope.escapes, limit: Name.lengthMax)
+        else { return nil }
+        return (message(id), position)
+    }
+}
