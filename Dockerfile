@@ -12,6 +12,7 @@ WORKDIR /src
 COPY Package.swift ./
 COPY Sources Sources
 COPY Benchmarks Benchmarks
+COPY Fuzz/Targets Fuzz/Targets
 COPY Tests Tests
 # Swift's own libraries are linked in, so that the running image needs no toolchain.
 RUN swift build -c release --static-swift-stdlib --product hubd \

@@ -132,8 +132,10 @@ package final class HTTPClient {
             _ = hub_curl_get_verdict(handle, &verdict)
             // libcurl compares the name first, and leaves 1 ("unspecified") there when that fails.
             if verdict == 1 { verdict = 0 }
-            return "TLS: \(text): \(TLSAdvice.text(verdict: verdict))"
-        case CURLE_SSL_CONNECT_ERROR: return "TLS: \(text)"
+            return "TLS: \(text): \(TLSAdvice.text(verdict: verdict, place: ServerTrust.place))"
+        case CURLE_SSL_CONNECT_ERROR:
+            // OpenSSL takes the first bytes of a plain answer for a record of a strange version.
+            return text.contains("wrong version number") ? ServerTrust.plainPort : "TLS: \(text)"
         case CURLE_SSL_CACERT_BADFILE: return "--ca: \(text)"
         default: return text
         }

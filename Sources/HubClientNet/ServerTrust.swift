@@ -26,36 +26,48 @@ package enum ServerTrust: Sendable, Equatable {
     package static let warning =
         "warning: --insecure: the server's certificate isn't checked, so anybody on the way can read and change everything"
 
+    /// What advice about authorities names.
+    static let place = "--ca FILE"
+
+    /// For people who gave https or wss where http or ws is spoken.
+    static let plainPort = "TLS: this port doesn't speak TLS: use http or ws"
+
     /// The largest file of authorities: the system's own has some 220 KB.
     private static let bytesMax = 4 * 1024 * 1024
 
     /// For WebSockets. Throws what is wrong with the file.
     package func makeContext() throws(NetError) -> TLSClientContext {
+        let authorities = if case .only(let file) = self { try Self.read(file) } else { [UInt8]() }
         do throws(TLSCertificate.Problem) {
             // A WebSocket begins with HTTP/1.1, and nothing else is spoken here.
-            switch self {
-            case .system: return try TLSClientContext(trust: .system, protocols: ["http/1.1"])
-            case .anyone: return try TLSClientContext(trust: .anyone, protocols: ["http/1.1"])
-            case .only(let file):
-                return try TLSClientContext(trust: .only(try Self.read(file)), protocols: ["http/1.1"])
-            }
+            let trust: TLSClientContext.Trust =
+                switch self {
+                case .system: .system
+                case .anyone: .anyone
+                case .only: .only(authorities)
+                }
+            return try TLSClientContext(trust: trust, protocols: ["http/1.1"], authorityPlace: Self.place)
         } catch {
             guard case .only(let file) = self else { throw NetError(number: 0, description: "TLS: \(error)") }
             throw NetError(number: 0, description: "--ca: \(file) \(error)")
         }
     }
 
-    private static func read(_ path: String) throws(TLSCertificate.Problem) -> [UInt8] {
-        guard let file = fopen(path, "re") else { throw TLSCertificate.Problem("can't be read: \(String(cString: strerror(errno)))") }
+    private static func read(_ path: String) throws(NetError) -> [UInt8] {
+        guard let file = fopen(path, "re") else { throw unreadable(path) }
         defer { fclose(file) }
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 64 * 1024)
         while bytes.count <= bytesMax {
             let count = fread(&piece, 1, piece.count, file)
-            guard ferror(file) == 0 else { throw TLSCertificate.Problem("can't be read: \(String(cString: strerror(errno)))") }
+            guard ferror(file) == 0 else { throw unreadable(path) }
             if count == 0 { return bytes }
             bytes += piece[..<count]
         }
-        throw TLSCertificate.Problem("has more than \(bytesMax) bytes")
+        throw NetError(number: 0, description: "--ca: \(path) has more than \(bytesMax) bytes")
+    }
+
+    private static func unreadable(_ path: String) -> NetError {
+        NetError(number: errno, description: "--ca: can't read \(path): \(String(cString: strerror(errno)))")
     }
 }

@@ -55,7 +55,8 @@ enum HubctlCommandLine {
         flags: [
             json,
             CommandLineParser.Flag(
-                "from", value: "POSITION", help: "Begin behind this position, of one channel: what it missed comes first."),
+                "from", value: "POSITION",
+                help: "Begin behind this position of one channel (hubctl history CHANNEL --json shows them): what was missed comes first."),
         ], operands: [CommandLineParser.Operand("CHANNEL", .oneOrMore, help: "What to follow.")],
         examples: [
             CommandLineParser.Example("hubctl subscribe room:42 room:43", "two rooms"),

@@ -132,7 +132,8 @@ final class Follower: FleetHandler {
     }
 
     private func sayThatSomethingIsMissing(_ channel: String) {
-        output.note("what was said in \(Terminal.safe(channel)) meanwhile is missing here")
+        let name = Terminal.safe(channel)
+        output.note("what was said in \(name) meanwhile is missing here; see hubctl history \(name)")
     }
 
     private func sayThatItFollows(_ count: Int) {
@@ -188,13 +189,17 @@ final class Follower: FleetHandler {
     }
 
     private func refused(_ end: TransportEnd) -> Failure {
-        let advice =
-            switch end {
-            case .refused(let status, _): RefusalText.advice(status: status)
-            case .closed(CloseCode.tokenInvalid.rawValue, _), .closed(CloseCode.tokenExpired.rawValue, _): RefusalText.advice(status: 401)
-            case .unwelcomed: RefusalText.advice(status: 401)
-            case .closed, .failed: ""
-            }
+        let advice: String
+        switch end {
+        case .refused(let status, _):
+            // The hub's own words, where it's the hub that answered.
+            let body = Array(fleet.loop.closeReason.utf8)
+            return .refused("the hub at \(hub.url) didn't let us in: " + RefusalText.http(status: status, body))
+        case .closed(CloseCode.tokenInvalid.rawValue, _), .closed(CloseCode.tokenExpired.rawValue, _):
+            advice = RefusalText.advice(status: 401)
+        case .unwelcomed: advice = RefusalText.advice(status: 401)
+        case .closed, .failed: advice = ""
+        }
         return .refused("the hub at \(hub.url) didn't let us in: \(EndText.text(end))" + advice)
     }
 

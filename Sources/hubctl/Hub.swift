@@ -3,6 +3,7 @@ import HubBase
 import HubClient
 import HubClientNet
 import HubConsole
+import HubNet
 
 /// The hub that a command talks to: its address, the key, and the HTTP exchange.
 struct Hub {
@@ -21,6 +22,10 @@ struct Hub {
             trust = try ServerTrust(file: arguments.value("ca"), isInsecure: arguments.has("insecure"))
         } catch {
             throw .usage("\(error)")
+        }
+        if case .only = trust, url.isSecure {
+            // Before anybody is asked: the same words and the same code for each command.
+            do throws(NetError) { _ = try trust.makeContext() } catch { throw .refused(error.description) }
         }
         if trust == .anyone, url.isSecure { StandardError.write("hubctl: \(ServerTrust.warning)\n") }
         do throws(SecretSource.Unreadable) {

@@ -61,6 +61,8 @@ struct JSON5ReaderTests {
             ("'\\01'", 1, 2, "octal escapes aren't JSON5"),
             ("{a:1} /* x", 1, 7, "the comment that begins here doesn't end"),
             ("/", 1, 1, "a lone slash"),
+            ("listen: ['x']", 1, 1, "a configuration is one object: put { } around it"),
+            ("// c\n'redis' : {}", 2, 1, "a configuration is one object: put { } around it"),
             ("{,}", 1, 2, "a key is expected, not \",\""),
         ])
     func mistakes(text: String, line: Int, column: Int, message: String) {

@@ -49,6 +49,22 @@ def test_the_node_takes_compose_s_configuration_and_finds_no_fault_in_it(tmp_pat
             assert secret not in checked.stdout + checked.stderr
 
 
+def test_the_image_is_built_from_every_folder_of_the_package():
+    """SwiftPM refuses a package when the folder of any target is missing, also of one that nobody builds."""
+    package = (TOP / "Package.swift").read_text()
+    folders = set(re.findall(r'\bpath: "([^"]+)"', package)) - {"Fuzz/Sources"}  # that target is there with HUB_FUZZ only
+    folders |= {f"Tests/{name}" for name in re.findall(r'^ +tests\("([^"]+)"', package, re.M)}
+    folders |= {f"Sources/{name}" for name in re.findall(r'^ +(?:tool|library)\(\s*"([^"]+)"(?!.*path:)', package, re.M)}
+    folders |= {f"Sources/{name}" for name in re.findall(r'\.(?:target|systemLibrary)\(name: "([^"]+)"(?!.*path:)', package)}
+    for folder in folders:
+        assert (TOP / folder).is_dir(), folder
+    assert {"Sources/hubd", "Sources/HubNet", "Sources/CCurl", "Tests/TidyTests", "Benchmarks/Net", "Fuzz/Targets"} <= folders
+    copied = re.findall(r"^COPY (?!--from)(\S+) (\S+)$", (TOP / "Dockerfile").read_text(), re.M)
+    taken = {source for source, to in copied if source == to}
+    missing = {folder for folder in folders if not any(folder == source or folder.startswith(source + "/") for source in taken)}
+    assert missing == set()
+
+
 def test_docker_compose_takes_the_file():
     """Where the client and its compose plugin are; elsewhere the tests above judge the file, and this one says so."""
     docker = shutil.which("docker")

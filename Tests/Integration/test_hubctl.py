@@ -1,7 +1,10 @@
 """Journey 3, and what a person at a prompt sees."""
 
+import contextlib
 import json
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -155,3 +158,58 @@ def test_a_reader_that_goes_away_is_no_crash(hub, command):
     # Neither a signal (SIGPIPE, a trap) nor a report of one.
     errors = process.stderr.read()
     assert process.wait(20) in (0, 1) and "Fatal" not in errors and "rash" not in errors, errors
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """Answers every request with the same bytes; its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    link, _ = listener.accept()
+                    with link:
+                        link.recv(65536)
+                        link.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_hub_that_cannot_serve_just_now_says_why_itself(folder):
+    # Its Redis isn't there: the node runs, and refuses.
+    node = Hub(folder, name="storeless", redis=f"redis://127.0.0.1:{free_port()}", ready=False)
+    try:
+        eventually(lambda: "listens on" in node.log)
+        for command in (("subscribe", "room:x"), ("presence", "x", "--watch")):
+            told = hubctl(node, *command)
+            assert told.returncode == 1 and "unavailable: " in told.stderr and "Try again in" in told.stderr, told
+            assert "proxy" not in told.stderr
+    finally:
+        node.kill()
+
+
+@pytest.mark.parametrize("body", [b"<html>Service Unavailable</html>", b"", b'{"error":"down"}', b'{"error":{"code":"unavai'])
+def test_an_answer_in_nobodys_words_hints_at_a_proxy(body):
+    with answering(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:
+        told = run("hubctl", "--url", url, "subscribe", "room:x")
+    assert told.returncode == 1 and "HTTP 503 without an explanation" in told.stderr and "Is a proxy in front" in told.stderr, told
+
+
+def test_a_hub_s_words_are_harmless_on_a_terminal_and_bounded():
+    body = b'{"error":{"code":"unavailable","message":"\x1b[31mred' + b"x" * 3000 + b'"}}'
+    with answering(b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:
+        told = run("hubctl", "--url", url, "subscribe", "room:x")
+    assert told.returncode == 1 and "\x1b" not in told.stderr and len(told.stderr) < 5000, told
+
+
+def test_a_gap_that_cannot_be_filled_names_where_to_look(hub):
+    with Client(hub, "alice") as alice:
+        place = alice.chat("room:gap", "one")["position"]
+    follower = subprocess.Popen(
+        [str(BINARIES / "hubctl"), "--url", hub.url, "subscribe", "--from", place.replace(place[:8], "qqqqqqqq", 1), "room:gap"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert "is missing here; see hubctl history room:gap" in follower.stderr.readline()
+    finally:
+        follower.kill()
+        follower.communicate()

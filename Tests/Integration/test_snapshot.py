@@ -70,7 +70,7 @@ def test_after_a_crash_what_was_written_is_there_under_new_epochs(tmp_path):
         first.kill()
     second = hub(tmp_path, path)
     try:
-        assert "snapshot.unclean" in second.log
+        assert "snapshot.unclean" in second.log and "what came after the last snapshot is lost" in second.log
         after = publish(second, 12)
         assert after["offset"] == 12 and epoch(after) != epoch(before[0])
         # Ids are remembered: a retry isn't published twice.
@@ -128,7 +128,17 @@ def test_what_cannot_work_is_said_at_the_start(tmp_path):
     finally:
         node.kill()
     missing = run("hubd", "--dev", "--listen", "127.0.0.1:0", "--set", f"embedded.snapshot={tmp_path}/nowhere/snapshot")
-    assert missing.returncode != 0 and "No such file or directory" in missing.stderr
+    assert missing.returncode == 2, missing
+    for check in ([], ["--check"]):
+        for name, word in ((f"{tmp_path}/nowhere/snapshot", "doesn't exist: make it"), (f"{path}.lock/snapshot", "is no folder"), (str(tmp_path), "is no plain file")):
+            told = run("hubd", "--dev", "--listen", "127.0.0.1:0", "--set", f"embedded.snapshot={name}", *check)
+            assert told.returncode == 2 and "embedded.snapshot" in told.stderr and word in told.stderr, told
+    # What --check looks at it doesn't make.
+    fresh = tmp_path / "fresh"
+    assert run("hubd", "--dev", "--set", f"embedded.snapshot={fresh}", "--check").returncode == 0
+    assert not list(tmp_path.glob("fresh*"))
+    told = run("hubd", "--dev", "--set", f"embedded.snapshot={fresh}", "--redis", "redis://127.0.0.1:1", "--check")
+    assert told.returncode == 0 and "embedded.snapshot has no effect with Redis" in told.stderr, told
 
 
 def test_a_disk_that_fills_up_costs_a_warning_not_the_node(tmp_path):

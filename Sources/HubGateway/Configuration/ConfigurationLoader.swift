@@ -164,9 +164,8 @@ package struct ConfigurationLoader {
         }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         if isDevelopment, origins["diagnostics.echo"] == nil { configuration.diagnostics.echo = true }
-        problems = (configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)).map {
-            Self.withPlaces($0, origins)
-        }
+        problems = configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)
+        problems = (problems + snapshotProblems(configuration)).map { Self.withPlaces($0, origins) }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
@@ -196,6 +195,15 @@ package struct ConfigurationLoader {
             }
             return []
         } catch { return [error.description] }
+    }
+
+    private mutating func snapshotProblems(_ configuration: Configuration) -> [String] {
+        guard let path = configuration.embedded.snapshot else { return [] }
+        if configuration.redis.isUsed {
+            sources.warnings.append("embedded.snapshot has no effect with Redis: that's where history is kept")
+            return []
+        }
+        return SnapshotPlace.problem(path).map { ["embedded.snapshot: \($0)"] } ?? []
     }
 
     private static func listenProblems(_ configuration: Configuration) -> [String] {

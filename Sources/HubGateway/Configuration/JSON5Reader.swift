@@ -36,10 +36,23 @@ package struct JSON5Reader {
         var reader = JSON5Reader(bytes)
         if let bad = reader.invalidUTF8() { throw reader.failure("this isn't UTF-8", at: bad) }
         try reader.skipSpace()
+        try reader.refuseBareMembers()
         let value = try reader.value(depth: 0)
         try reader.skipSpace()
         guard reader.place == bytes.count else { throw reader.failure("nothing may follow the value, but there is \(reader.found)") }
         return value
+    }
+
+    /// `listen: …` without braces is a mistake of many; what's wrong with `listen` as a value helps nobody.
+    private func refuseBareMembers() throws(Failure) {
+        guard peek != UInt8(ascii: "{") else { return }
+        var ahead = self
+        do throws(Failure) {
+            _ = try ahead.key()
+            try ahead.skipSpace()
+        } catch { return }
+        guard ahead.peek == UInt8(ascii: ":") else { return }
+        throw failure("a configuration is one object: put { } around it")
     }
 
     // MARK: Values

@@ -88,7 +88,10 @@ extension NetLoop {
         switch dialogue.pointee.handshake.judge(UnsafeRawBufferPointer(bytes), opening, limits: options.limits) {
         case .needMore: return Progress(consumed: 0, wanted: 0)
         case .failed(let status, let reason):
-            if status > 0 { report(index, connection, .refused(status: status, reason)) }
+            if status > 0 {
+                let body = dialogue.pointee.handshake.refusalBody(UnsafeRawBufferPointer(bytes))
+                report(index, connection, .refused(status: status, reason), reason: String(decoding: body, as: UTF8.self))
+            }
             lose(index, connection, reason)
             return Progress(consumed: bytes.count, wanted: 0)
         case .open(let length, _):

@@ -136,7 +136,8 @@ extension NetLoop {
 
     // MARK: The report and the slot
 
-    /// The reason in the server's close frame (RFC 6455 §7.1.6), of a connection that we opened; valid in `closed`.
+    /// Of a connection that we opened, valid in `closed`: the reason in the server's close frame (RFC 6455 §7.1.6), or the body of the
+    /// answer that refused the handshake, as much of it as came with the head.
     package var closeReason: String { state.pointee.closeReason }
 
     /// Notes that `closed` is to be told. It's told by `deliverEnds`: never within a handler's own call.

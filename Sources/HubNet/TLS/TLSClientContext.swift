@@ -20,6 +20,8 @@ package final class TLSClientContext: @unchecked Sendable {
     }
 
     package let trust: Trust
+    /// Where the user of this program names authorities, for advice: "--ca FILE".
+    let authorityPlace: String?
     private let handle: ContextHandle
 
     private static let authoritiesMax = 4096
@@ -27,9 +29,13 @@ package final class TLSClientContext: @unchecked Sendable {
     /// - Parameters:
     ///   - identity: what to answer a server with that asks for a certificate.
     ///   - protocols: offered by ALPN (RFC 7301), in order; none: nothing is offered.
+    ///   - authorityPlace: where the user names authorities, for advice.
     /// - Throws: what is wrong with the authorities' text, to be read after its name: "holds no certificate in PEM form …".
-    package init(trust: Trust = .system, identity: TLSCertificate? = nil, protocols: [String] = []) throws(TLSCertificate.Problem) {
+    package init(
+        trust: Trust = .system, identity: TLSCertificate? = nil, protocols: [String] = [], authorityPlace: String? = nil
+    ) throws(TLSCertificate.Problem) {
         self.trust = trust
+        self.authorityPlace = authorityPlace
         OpenSSLError.clear()
         defer { OpenSSLError.clear() }
         guard let context = SSL_CTX_new(TLS_client_method()) else { throw .init("OpenSSL gives no context: \(OpenSSLError.take())") }

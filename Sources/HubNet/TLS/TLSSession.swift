@@ -90,7 +90,10 @@ struct TLSSession: ~Copyable {
         isBroken = true
         let reason = OpenSSLError.reason
         let words = OpenSSLError.take()
-        if let distrust = scratch.pointee.distrust.take() { return .failed(distrust) }
+        if let distrust = scratch.pointee.distrust.take() {
+            let place = distrust.hasSuffix(TLSAdvice.authority) ? (held as? TLSClientContext)?.authorityPlace : nil
+            return .failed(place.map { "\(distrust) (\($0))" } ?? distrust)
+        }
         // OpenSSL's words would send people after versions.
         if reason == SSL_R_WRONG_VERSION_NUMBER, SSL_is_server(ssl) == 0 { return .failed("the other end doesn't speak TLS there") }
         return .failed(words)

@@ -14,6 +14,8 @@ package struct ClientHandshake {
     private var lines = HeadLines()
     /// Where the response begins that is being read: interim ones come before.
     private var start: UInt32 = 0
+    /// Where the body of a final response begins.
+    private var bodyStart = 0
 
     package init(key: WebSocketKey) { self.key = key }
 
@@ -62,9 +64,19 @@ package struct ClientHandshake {
                     lines = HeadLines(from: length)
                     continue
                 }
+                bodyStart = length
                 return response.judge(bytes, key.acceptKey, opening, length: length)
             }
         }
+    }
+
+    /// The most of a refusal's body that is looked at: a hub's own has some 150 bytes.
+    package static let refusalBytesMax = 4_096
+
+    /// After `failed`: the answer's body as far as it has come (it's there for people, nobody waits for the rest), else nothing.
+    package func refusalBody(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        guard bodyStart > 0, bodyStart < bytes.count else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+        return UnsafeRawBufferPointer(rebasing: bytes[bodyStart...].prefix(Self.refusalBytesMax))
     }
 
     private func append(_ text: String, into out: inout ByteBuffer) {

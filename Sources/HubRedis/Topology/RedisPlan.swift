@@ -127,7 +127,9 @@ package struct RedisPlan {
         }
         let trust: TLSClientContext.Trust =
             tls.isInsecure ? .anyone : tls.authorities.map { .only($0.bytes) } ?? .system
-        do throws(TLSCertificate.Problem) { return try TLSClientContext(trust: trust, identity: identity) } catch {
+        do throws(TLSCertificate.Problem) {
+            return try TLSClientContext(trust: trust, identity: identity, authorityPlace: "redis.tls.ca")
+        } catch {
             throw Problem(description: "redis.tls.ca names a file which \(error.description)")
         }
     }

@@ -123,18 +123,24 @@ extension SnapshotKeeper {
     /// Opens the file that the configuration names and reads what's there; nil without one.
     static func open(_ configuration: Configuration, log: Log, at now: Instant) throws(NetError) -> (SnapshotKeeper, SnapshotFile.Loaded)? {
         guard let path = configuration.embedded.snapshot else { return nil }
-        guard !configuration.redis.isUsed else {
-            log.warning("snapshot.unused", ["file": path, "message": "with Redis, that's where history is kept"])
-            return nil
+        // The configuration's warning says so.
+        guard !configuration.redis.isUsed else { return nil }
+        let file: SnapshotFile
+        let loaded: SnapshotFile.Loaded
+        do throws(NetError) {
+            file = try SnapshotFile(path)
+            loaded = try file.load(limits: MemoryLimits(), at: now, wallClock: WallClock.milliseconds())
+        } catch {
+            // No number: what to do about a port that can't be had is nothing to do here.
+            throw NetError(number: 0, description: "embedded.snapshot: \(error.description)")
         }
-        let file = try SnapshotFile(path)
-        let loaded = try file.load(limits: MemoryLimits(), at: now, wallClock: WallClock.milliseconds())
         switch loaded {
         case .nothing: log.info("snapshot.none", ["file": path])
         case .snapshot(let channels, true): log.info("snapshot.read", ["file": path, "channels": channels.count])
         case .snapshot(let channels, false):
             // It may lack what was handed out last, so positions from before can't be continued.
-            log.warning("snapshot.unclean", ["file": path, "channels": channels.count])
+            let message = "the node didn't stop in order: what came after the last snapshot is lost, and clients are told so (epochChanged)"
+            log.warning("snapshot.unclean", ["file": path, "channels": channels.count, "message": message])
         case .damaged(let reason, let movedTo): log.error("snapshot.damaged", ["file": path, "message": reason, "movedTo": movedTo])
         }
         return (SnapshotKeeper(file, interval: configuration.embedded.snapshotInterval, log: log, at: now), loaded)
