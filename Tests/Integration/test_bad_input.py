@@ -1,5 +1,6 @@
 """Malformed requests and envelopes: a clear error that names the thing, the right code, and nobody else disturbed."""
 
+import json
 import socket
 import time
 
@@ -55,6 +56,18 @@ def test_a_bad_envelope_is_refused_by_name_and_the_connection_lives(hub, bystand
         if code in ("unknownType", "badName", "tooMany"):
             assert error["id"] == 1
         assert mallory.request("subscribe", channel="room:after")["channel"] == "room:after"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("other", ["channel", "position"])
+def test_subscribe_with_both_channels_and_another_field_names_both_and_subscribes_to_nothing(hub, other, order):
+    fields = {"type": "subscribe", "id": 1, "channels": ["room:one", "room:two"], other: "room:three" if other == "channel" else ".0."}
+    with Client(hub, "mallory") as mallory:
+        mallory.send_raw(json.dumps(dict(list(fields.items())[::order])))
+        error = mallory.expect(type="error", id=1)
+        assert error["code"] == "malformed" and '"channels"' in error["message"] and f'"{other}"' in error["message"]
+        for channel in ("room:one", "room:two", "room:three"):
+            assert mallory.try_request("unsubscribe", channel=channel)["code"] == "notSubscribed"
 
 
 @pytest.mark.parametrize("number", ["7", '"seven"', '"\\u0037"'])

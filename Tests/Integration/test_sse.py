@@ -197,6 +197,11 @@ def test_errors_come_down_the_stream_and_bodies_that_say_nothing_are_refused(hub
             answer = alice.post_raw(body)
             assert (answer[0], answer[2]["error"]["code"]) == (code, named)
         assert alice.post_raw(b"x" * 1_100_000)[0] == 413
+        # Lines of white space alone are nothing, wherever they stand; white space around an envelope is JSON's.
+        assert alice.post_raw(b' \n\t\r\n \t {"type":"ping","id":4} \r\n \n\r\n{"type":"ping","id":5}\n \n')[0] == 202
+        assert [alice.expect()["id"] for _ in range(2)] == [4, 5]
+        for body in (b" ", b"\t\n \r\n", b"\n" * 2000):
+            assert alice.post_raw(body)[0] == 400
         # An envelope over several lines is one, when it's said to be.
         body = json.dumps({"type": "ping", "id": 9}, indent=2).encode()
         assert alice.post_raw(body, headers={"Content-Type": "application/json; charset=utf-8"})[0] == 202
@@ -281,6 +286,9 @@ def test_a_token_in_the_header_or_by_post(guarded):  # noqa: F811
         assert [bob.expect(type="ack")["id"] for _ in range(3)] == [2, 3, 4]
         assert bob.expect(type="chat")["user"] == "bob"
     assert Stream(guarded, token="nonsense").answer.status == 401
+    basic = Stream(guarded, headers={"Authorization": "Basic YWxpY2U6c2VjcmV0"})
+    assert (basic.answer.status, basic.answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert "Basic" in json.loads(basic.body)["error"]["message"]
 
 
 def test_authentication_has_a_deadline_and_a_bad_token_ends_the_stream_for_good(guarded):  # noqa: F811

@@ -1,5 +1,7 @@
 """HS256 tokens, made by somebody else's library."""
 
+import http.client
+import json
 import time
 
 import jwt
@@ -9,6 +11,8 @@ from websockets.exceptions import InvalidStatus
 from client import Client
 from hub import Hub, run, running
 
+UPGRADE = {
+    "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
 KEY = "a key of at least thirty-two bytes for these tests"
 
 
@@ -82,6 +86,32 @@ def test_a_bad_token_in_the_header_never_gets_in(hub, name):
             assert mallory.expect_close()[0] == code
     except InvalidStatus as refused:
         assert refused.response.status_code == 401
+
+
+@pytest.mark.parametrize(("header", "named"), [
+    ("Basic YWxpY2U6c2VjcmV0", "Basic"), ("Digest username=secret", "Digest"), ("Bearer", None), ("bearer", None), ("YWxpY2U6c2VjcmV0", None),
+    ("", None), ("a-scheme-of-many-letters secret", None),
+])
+def test_another_scheme_than_bearer_is_refused_by_its_name_and_never_with_its_secret(hub, header, named):
+    """RFC 6750 §3, RFC 9110 §11.6.1"""
+    for path in ("/v1/ws?user=alice", "/v1/sse?user=alice", "/v1/nodes"):
+        link = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=10)
+        link.request("GET", path, headers={"Authorization": header, **UPGRADE} if "ws" in path else {"Authorization": header})
+        answer = link.getresponse()
+        error = json.loads(answer.read())["error"]
+        assert (answer.status, answer.headers["WWW-Authenticate"], error["code"]) == (401, "Bearer", "unauthenticated"), path
+        assert "Authorization: Bearer" in error["message"] and (named or "") in error["message"]
+        assert not any(secret in error["message"] for secret in ("YWxp", "secret"))
+        link.close()
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
+def test_a_scheme_is_compared_without_case(hub, scheme):
+    """RFC 9110 §11.1"""
+    link = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=10)
+    link.request("GET", "/v1/ws", headers={"Authorization": f"{scheme} {token()}", **UPGRADE})
+    assert link.getresponse().status == 101
+    link.close()
 
 
 def test_an_expired_token_ends_a_live_connection(hub):

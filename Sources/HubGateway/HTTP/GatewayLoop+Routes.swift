@@ -58,7 +58,7 @@ extension GatewayLoop {
             return body()
         }
         guard let credential = bearer(request) else {
-            return .respond(.error(WireError(.unauthenticated, "send Authorization: Bearer with an API key (api.keys)")))
+            return .respond(.error(foreignCredential(request, "an API key (api.keys)")))
         }
         guard let key = apiKeys.verify(credential) else {
             numbers.authenticationFailures += 1
@@ -74,7 +74,20 @@ extension GatewayLoop {
         guard let value = request.header("authorization"), value.count > 7 else { return nil }
         let scheme = Array("bearer ".utf8)
         for (index, expected) in scheme.enumerated() where value[index] | 0x20 != expected { return nil }
-        return UnsafeRawBufferPointer(rebasing: value[7...])
+        // One space or more (RFC 9110 §11.4).
+        return UnsafeRawBufferPointer(rebasing: value[7...].drop { $0 == UInt8(ascii: " ") })
+    }
+
+    /// Why what the header says can't be taken, naming its scheme (never what follows: it's a secret) and what to send.
+    private func foreignCredential(_ request: borrowing HTTPRequest, _ wanted: String) -> WireError {
+        let ask = "send Authorization: Bearer with \(wanted)"
+        guard let value = request.header("authorization"), !value.isEmpty else { return WireError(.unauthenticated, ask) }
+        let scheme = value.prefix { $0 != UInt8(ascii: " ") }
+        // Without a space behind it, it may be the secret itself; the longest scheme that IANA lists has 16 letters.
+        guard scheme.count < value.count, scheme.count <= 16, scheme.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            return WireError(.unauthenticated, "the Authorization header has no scheme and credentials: \(ask)")
+        }
+        return WireError(.unauthenticated, "the scheme \(String(decoding: scheme, as: UTF8.self)) isn't taken here: \(ask)")
     }
 
     // MARK: Health
@@ -168,6 +181,7 @@ extension GatewayLoop {
             let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
             return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
         }
+        if request.header("authorization") != nil { throw foreignCredential(request, "a token, or no such header") }
         guard configuration.isDevelopment else { return .later }
         if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .user(user, rights: .everything, expires: nil) }
         if !configuration.tokenKeys.isEmpty { return .later }

@@ -9,6 +9,12 @@ extension GatewayLoop {
         var wanted: [(channel: Name, position: Position?, refusal: WireError?)] = []
         do throws(WireError) {
             if request.channels.isPresent {
+                guard !request.channel.isPresent && !request.position.isPresent else {
+                    let other = request.channel.isPresent ? "channel" : "position"
+                    throw WireError(
+                        .malformed,
+                        "subscribe takes either \"channels\" or \"\(other)\": with \"channels\", each entry has its own \(other)")
+                }
                 try readChannels(request, bytes, into: &wanted)
             } else {
                 let channel = try channel(of: request, bytes, on: id, allowsDefault: false)

@@ -28,6 +28,9 @@ extension GatewayLoop {
         return name.lazy.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }.elementsEqual("application/json".utf8)
     }
 
+    /// White space of JSON within a line; a line of nothing else is no envelope, and no mistake.
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0D }
+
     private func judge(_ body: UnsafeRawBufferPointer, isSingle: Bool) throws(WireError) {
         let limit = configuration.limits.messageBytes
         guard body.count <= limit else {
@@ -77,9 +80,8 @@ extension GatewayLoop {
             for line in body.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: true) {
                 // One of them may have closed it.
                 guard isCurrent(id), net.isOpen(id) else { break }
-                let end = line.last == UInt8(ascii: "\r") ? line.endIndex - 1 : line.endIndex
-                guard end > line.startIndex else { continue }
-                message(UnsafeRawBufferPointer(rebasing: body[line.startIndex..<end]), .text, on: id)
+                guard line.contains(where: { !Self.isBlank($0) }) else { continue }
+                message(UnsafeRawBufferPointer(rebasing: line), .text, on: id)
             }
             return .taken
         }
