@@ -101,7 +101,7 @@ func scan(_ message: UnsafeRawBufferPointer, _ format: WireFormat = .json) -> In
     }
 }
 
-func rewritten(_ bytes: [UInt8], from: WireFormat, to: WireFormat) -> [UInt8] {
+func rewritten(_ bytes: [UInt8], from: PayloadFormat, to: PayloadFormat) -> [UInt8] {
     var buffer = ByteBuffer(capacity: 4096)
     guard bytes.withUnsafeBytes({ PayloadTranscoder.rewrite($0, from: from, to: to, into: &buffer) }) else { fatalError("not a value") }
     return buffer.copyBytes()
@@ -118,7 +118,7 @@ func measurePublications() {
     let text = Array(#"{"text":"\#(String(repeating: "x", count: 100))"}"#.utf8)
     let numbers = Array("{\"points\":[\((0..<24).map { "[\($0 * 37),\($0 * 11 % 100)]" }.joined(separator: ","))]}".utf8)
     for (name, payload) in [("text of 111 B", text), ("numbers of \(numbers.count) B", numbers)] {
-        for from in WireFormat.allCases {
+        for from in PayloadFormat.allCases {
             let publication = Publication(
                 messageClass: .chat, user: "alice", device: "device-7qh3k2ma", messageId: "0e4f3c9a-7c1b-4c52-9d1e-5a1f8b2e6d70",
                 time: 1_796_011_158_488, payload: rewritten(payload, from: .json, to: from), payloadFormat: from)
@@ -137,9 +137,29 @@ func measurePublications() {
     }
 }
 
+/// An envelope of named MessagePack with the numbers of the short form.
+func shortened(_ message: UnsafeRawBufferPointer) -> [UInt8] {
+    var out: [UInt8] = [0x80]
+    var walk = WireFields(message, range: ByteRange(offset: 0, count: message.count), format: .messagePack, depthMax: 32)
+    while let (key, value) = try? walk.next() {
+        let name = String(decoding: key.range.bytes(in: message), as: UTF8.self)
+        let content = value.range.bytes(in: message)
+        out[0] += 1
+        out += WireField.allCases.filter { "\($0)" == name }.map(\.rawValue)
+        if name == "type" {
+            out += WireWord.allCases.filter { "\($0)" == String(decoding: content, as: UTF8.self) }.map(\.rawValue)
+        } else {
+            if value.kind == .string { out += [0xDA, UInt8(content.count >> 8), UInt8(content.count & 255)] }
+            out += content
+        }
+    }
+    return out
+}
+
 func measurePacked(_ name: String, _ bytes: [UInt8]) {
     bytes.withUnsafeBytes { message in
         report("hub", name) { scan(message, .messagePack) }
+        shortened(message).withUnsafeBytes { short in report("hub-short", name) { scan(short, .short) } }
         var fields = 0
         report("hub-fields", name) {
             var walk = WireFields(

@@ -18,9 +18,7 @@ c++ -O2 -Wall -Wextra -std=c++17 "$here/peers/simdjson.cpp" "$out/run.o" -lsimdj
 cc -O2 -Wall -Wextra "$here/peers/msgpackc.c" "$out/run.o" -lmsgpackc -o "$out/msgpackc"
 cc -O2 -Wall -Wextra "$here/peers/libmpack.c" "$out/run.o" -lmpack -o "$out/libmpack"
 swift build --package-path "$root" -c release --product bench-scan >&2
-ours="$(cc -O2 -Wall -Wextra "$here/peers/msgpackc.c" "$out/run.o" -lmsgpackc -o "$out/msgpackc"
-cc -O2 -Wall -Wextra "$here/peers/libmpack.c" "$out/run.o" -lmpack -o "$out/libmpack"
-swift build --package-path "$root" -c release --show-bin-path)/bench-scan"
+ours="$(swift build --package-path "$root" -c release --show-bin-path)/bench-scan"
 
 compare() { # ENVELOPES PROGRAM…
     local envelopes="$1" program round

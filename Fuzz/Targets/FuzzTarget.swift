@@ -3,8 +3,8 @@
 ///
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
-    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot, events
-    case control
+    case head, chunked, frames, handshake, proxy, inflate, envelope, packed, short, payload, answer, publication, reply, page, snapshot
+    case events, control
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -16,6 +16,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .inflate: try fuzzInflate(bytes)
         case .envelope: try fuzzEnvelope(bytes)
         case .packed: try fuzzPacked(bytes)
+        case .short: try fuzzShort(bytes)
         case .payload: try fuzzPayload(bytes)
         case .answer: fuzzAnswer(bytes)
         case .publication: try fuzzPublication(bytes)

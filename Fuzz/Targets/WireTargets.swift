@@ -11,6 +11,20 @@ func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer) throws {
 /// The same as MessagePack, which comes with its UTF-8 unchecked.
 func fuzzPacked(_ bytes: UnsafeRawBufferPointer) throws { try fuzzEnvelope(bytes, .messagePack) }
 
+/// The same with numbers for names: what it says with names instead is the same request, or refused for the same reason.
+func fuzzShort(_ bytes: UnsafeRawBufferPointer) throws {
+    try fuzzEnvelope(bytes, .short)
+    guard let named = ShortTwin.named(bytes) else {
+        guard case .refused(let error, _) = EnvelopeScanner.scan(bytes, format: .short, depthMax: 32) else {
+            throw FuzzFault(description: "what isn't MessagePack is taken as a request")
+        }
+        return try require(error.code == .malformed || error.code == .tooDeep, "what isn't MessagePack is refused as something else")
+    }
+    let short = ShortTwin.Reading(bytes, .short)
+    let other = named.withUnsafeBytes { ShortTwin.Reading($0, .messagePack) }
+    try require(short == other, "the short form means something else than its names")
+}
+
 private func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) throws {
     switch EnvelopeScanner.scan(bytes, format: format, depthMax: 32) {
     case .refused(let error, let id):
@@ -20,7 +34,9 @@ private func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat)
         for range in [request.id, request.payload, request.channels, request.users, request.since, request.before, request.limit]
         where range.isPresent {
             try require(range.count > 0, "a raw value is empty")
-            try require(isValue(range.bytes(in: bytes), format), "a raw value isn't whole")
+            // The short form's lists are walked below: their maps may have numbers for names.
+            let isWalked = format == .short && (range == request.channels || range == request.users)
+            try require(isWalked || isValue(range.bytes(in: bytes), format.payload), "a raw value isn't whole")
         }
         var buffer = ByteBuffer(capacity: 64)
         for range in [request.channel, request.messageId, request.device, request.token, request.position] where range.isPresent {
@@ -32,8 +48,8 @@ private func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat)
         if request.payload.isPresent {
             let payload = request.payload.bytes(in: bytes)
             _ = (
-                Payload.isTyping(payload, format: format), Payload.readOffset(payload, format: format),
-                Payload.status(payload, format: format)
+                Payload.isTyping(payload, format: format.payload), Payload.readOffset(payload, format: format.payload),
+                Payload.status(payload, format: format.payload)
             )
         }
         if request.channels.isPresent { try walk(bytes, request.channels, format) }
@@ -41,7 +57,7 @@ private func fuzzEnvelope(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat)
     }
 }
 
-private func isValue(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
+private func isValue(_ bytes: UnsafeRawBufferPointer, _ format: PayloadFormat) -> Bool {
     format == .json ? JSONText.isValue(bytes, depthMax: 64) : MessagePack.isValue(bytes, depthMax: 64)
 }
 
@@ -63,8 +79,8 @@ private func walk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ format:
 func fuzzPayload(_ bytes: UnsafeRawBufferPointer) throws {
     guard let first = bytes.first else { return }
     let payload = UnsafeRawBufferPointer(rebasing: bytes.dropFirst())
-    let from: WireFormat = first & 1 == 0 ? .json : .messagePack
-    let to: WireFormat = from == .json ? .messagePack : .json
+    let from: PayloadFormat = first & 1 == 0 ? .json : .messagePack
+    let to: PayloadFormat = from == .json ? .messagePack : .json
     if from == .json, !UTF8Check.isValid(payload) { return }
     var buffer = ByteBuffer(capacity: 64)
     let isRewritten = PayloadTranscoder.rewrite(payload, from: from, to: to, into: &buffer)

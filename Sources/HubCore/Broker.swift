@@ -95,7 +95,7 @@ package struct PublishResult: Sendable, Equatable {
     }
 }
 
-package enum ResyncReason: String, Sendable {
+package enum ResyncReason: String, Sendable, CaseIterable {
     /// The channel began anew: its data is gone or was rolled back.
     case epochChanged
     /// Publications passed while the link to Redis was down.

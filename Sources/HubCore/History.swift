@@ -59,7 +59,7 @@ package struct HistoryPage: Sendable, Equatable {
 }
 
 /// Why it can't be proved that nothing was missed; the name travels as `reason`.
-package enum RecoveryFailure: String, Sendable {
+package enum RecoveryFailure: String, Sendable, CaseIterable {
     /// The channel began anew.
     case epochChanged
     /// Something after the position isn't kept any more (or the namespace keeps no history).
@@ -132,6 +132,6 @@ extension Publication {
     /// What it weighs at most, or nearly so, in an answer of that format: a payload of the other format may grow sixfold.
     package func weight(channel: Name, _ format: WireFormat) -> Int {
         let names = channel.bytes.count + user.bytes.count + device.bytes.count + messageId.bytes.count
-        return payload.count * (payloadFormat == format ? 1 : 6) + names * 2 + 200
+        return payload.count * (payloadFormat == format.payload ? 1 : 6) + names * 2 + 200
     }
 }

@@ -9,7 +9,7 @@ struct Ack: BoundedEnvelope {
     var namesLength: Int { channel?.bytes.count ?? 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         if let channel { writer.field(.channel, channel) }
         writer.end(outer)
     }
@@ -22,7 +22,7 @@ struct ConnectAck: BoundedEnvelope {
     var namesLength: Int { user.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.field(.user, user)
         writer.end(outer)
     }
@@ -33,7 +33,7 @@ struct SubscribeAck: Envelope {
     let result: SubscribeResult
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.field(.channel, result.channel)
         writer.rest(of: result)
         writer.end(outer)
@@ -45,7 +45,7 @@ struct SubscribeListAck: Envelope {
     let results: [SubscribeResult]
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.key(.channels)
         writer.beginList(results.count)
         var isFirst = true
@@ -68,7 +68,7 @@ struct HistoryAck: Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer: Int
         if let id {
-            outer = writer.begin(type: "ack", id: id)
+            outer = writer.begin(type: .ack, id: id)
             writer.field(.channel, result.channel)
         } else {
             outer = writer.begin()
@@ -78,7 +78,7 @@ struct HistoryAck: Envelope {
         writer.field(.offset, result.position.offset)
         writer.field(.position, result.position)
         if let recovered = result.recovered { writer.field(.recovered, recovered) }
-        if let reason = result.reason { writer.field(.reason, reason) }
+        if let reason = result.reason { writer.field(.reason, word: reason) }
         writer.list(.publications, result.publications, channel: result.channel)
         if result.hasMore { writer.field(.more, true) }
         writer.end(outer)
@@ -95,7 +95,7 @@ struct PublishAck: BoundedEnvelope {
     var namesLength: Int { channel.bytes.count + messageId.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.field(.channel, channel)
         writer.field(.messageId, messageId)
         writer.field(.offset, position.offset)
@@ -113,7 +113,7 @@ struct ReadAck: BoundedEnvelope {
     var namesLength: Int { channel.bytes.count }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.field(.channel, channel)
         writer.field(.offset, offset)
         writer.end(outer)
@@ -127,7 +127,7 @@ struct PresenceAck: BoundedEnvelope {
     var namesLength: Int { 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.field(.version, version)
         writer.end(outer)
     }
@@ -139,7 +139,7 @@ struct WatchAck: Envelope {
     let isStale: Bool
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "ack", id: id)
+        let outer = writer.begin(type: .ack, id: id)
         writer.key(.users)
         writer.list(users)
         if isStale { writer.field(.stale, true) }
@@ -152,7 +152,7 @@ struct Refusal: Envelope {
     let error: WireError
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "error", id: id)
+        let outer = writer.begin(type: .error, id: id)
         writer.rest(of: error)
         writer.end(outer)
     }
@@ -164,7 +164,7 @@ struct Pong: BoundedEnvelope {
     var namesLength: Int { 0 }
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "pong", id: id)
+        let outer = writer.begin(type: .pong, id: id)
         writer.end(outer)
     }
 }
@@ -188,7 +188,7 @@ extension EnvelopeWriter {
             field(.offset, position.offset)
             field(.position, position)
             if let recovered = subscription.recovered { field(.recovered, recovered) }
-            if let reason = subscription.reason { field(.reason, reason) }
+            if let reason = subscription.reason { field(.reason, word: reason) }
             if let publications = subscription.publications, !publications.isEmpty {
                 list(.publications, publications, channel: subscription.channel)
             }
@@ -202,7 +202,7 @@ extension EnvelopeWriter {
     }
 
     mutating func rest(of error: WireError) {
-        field(.code, error.code.rawValue)
+        field(.code, word: error.code.rawValue)
         field(.message, error.message)
         field(.retry, error.mayRetry)
         if let retryAfter = error.retryAfter { field(.retryAfter, retryAfter) }
@@ -225,12 +225,12 @@ extension EnvelopeWriter {
 
     /// A payload in this writer's format: as it is, or rewritten.
     private mutating func value(payload publication: Publication) {
-        guard publication.payloadFormat != Self.format else {
+        guard publication.payloadFormat != Self.format.payload else {
             publication.payload.withUnsafeBytes { value(raw: $0) }
             return
         }
         var rewritten = ByteBuffer(capacity: publication.payload.count * 2)
-        PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: Self.format, into: &rewritten)
+        PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: Self.format.payload, into: &rewritten)
         value(raw: rewritten.bytes)
     }
 
@@ -257,7 +257,7 @@ extension EnvelopeWriter {
             let outer = begin()
             firstKey(.user)
             value(change.user)
-            field(.status, change.status.name)
+            field(.status, change.status.word)
             field(.version, change.version)
             field(.lastSeen, change.lastSeen)
             end(outer)

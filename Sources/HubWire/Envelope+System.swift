@@ -6,7 +6,7 @@ struct PresenceChanges: Envelope {
     let changes: [PresenceChange]
 
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "presence")
+        let outer = writer.begin(type: .presence)
         writer.key(.changes)
         writer.list(changes)
         writer.end(outer)
@@ -15,8 +15,8 @@ struct PresenceChanges: Envelope {
 
 extension Welcome: Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "system")
-        writer.field(.event, "welcome" as StaticString)
+        let outer = writer.begin(type: .system)
+        writer.field(.event, .welcome)
         writer.field(.connection, connection)
         writer.field(.node, node)
         writer.field(.user, user)
@@ -44,25 +44,25 @@ extension Welcome: Envelope {
 
 extension SystemEvent: Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "system")
-        writer.field(.event, name)
+        let outer = writer.begin(type: .system)
+        writer.field(.event, word)
         switch self {
         case .degraded(let reason):
-            writer.field(.reason, reason)
+            writer.field(.reason, word: reason)
         case .restored: break
         case .resync(let channel, let position, let reason):
             writer.field(.channel, channel)
             writer.field(.position, position)
-            writer.field(.reason, reason)
+            writer.field(.reason, word: reason)
         case .drain(let returnAfter):
             writer.field(.returnAfter, returnAfter)
         case .tokenExpiring(let remaining):
             writer.field(.in, remaining)
         case .unsubscribed(let channel, let code):
             writer.field(.channel, channel)
-            writer.field(.code, code.rawValue)
+            writer.field(.code, word: code.rawValue)
         case .dropped(let name, let count):
-            writer.field(.class, name)
+            writer.field(.class, word: name)
             writer.field(.count, count)
         case .stream(let key):
             writer.field(.key, key)
@@ -70,16 +70,16 @@ extension SystemEvent: Envelope {
         writer.end(outer)
     }
 
-    private var name: StaticString {
+    private var word: WireWord {
         switch self {
-        case .degraded: "degraded"
-        case .restored: "restored"
-        case .resync: "resync"
-        case .drain: "drain"
-        case .tokenExpiring: "tokenExpiring"
-        case .unsubscribed: "unsubscribed"
-        case .dropped: "dropped"
-        case .stream: "stream"
+        case .degraded: .degraded
+        case .restored: .restored
+        case .resync: .resync
+        case .drain: .drain
+        case .tokenExpiring: .tokenExpiring
+        case .unsubscribed: .unsubscribed
+        case .dropped: .dropped
+        case .stream: .stream
         }
     }
 }

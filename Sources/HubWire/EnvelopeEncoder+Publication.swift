@@ -10,7 +10,7 @@ extension EnvelopeEncoder {
     ) {
         // One reservation for the worst case (every byte of every name escaped), then only stores.
         let names = channel.bytes.count + publication.user.bytes.count + publication.device.bytes.count + publication.messageId.bytes.count
-        let isOurs = publication.payloadFormat == format
+        let isOurs = publication.payloadFormat == format.payload
         let sink = ReservedSink(buffer.reserve(fixedLengthMax + names * 6 + (isOurs ? publication.payload.count : 0)))
         switch format {
         case .json:
@@ -18,24 +18,31 @@ extension EnvelopeEncoder {
             let outer = writer.fields(of: publication, channel: channel, position: position)
             guard isOurs else {
                 buffer.advance(by: writer.sink.count)
-                PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: format, into: &buffer)
+                PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: .json, into: &buffer)
                 buffer.append(UInt8(ascii: "}"))
                 return
             }
             publication.payload.withUnsafeBytes { writer.value(raw: $0) }
             writer.end(outer)
             buffer.advance(by: writer.sink.count)
-        case .messagePack:
-            var writer = MessagePackWriter(sink)
-            _ = writer.fields(of: publication, channel: channel, position: position)
-            guard isOurs else {
-                buffer.advance(by: writer.sink.count)
-                PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: format, into: &buffer)
-                return
-            }
-            publication.payload.withUnsafeBytes { writer.value(raw: $0) }
-            buffer.advance(by: writer.sink.count)
+        case .messagePack: pack(publication, channel, position, isOurs, MessagePackWriter<ReservedSink, NamedStyle>(sink), into: &buffer)
+        case .short: pack(publication, channel, position, isOurs, MessagePackWriter<ReservedSink, NumberedStyle>(sink), into: &buffer)
         }
+    }
+
+    @inline(__always) private static func pack<Style: MessagePackStyle>(
+        _ publication: Publication, _ channel: Name, _ position: Position?, _ isOurs: Bool, _ empty: MessagePackWriter<ReservedSink, Style>,
+        into buffer: inout ByteBuffer
+    ) {
+        var writer = empty
+        _ = writer.fields(of: publication, channel: channel, position: position)
+        guard isOurs else {
+            buffer.advance(by: writer.sink.count)
+            PayloadTranscoder.append(publication.payload, from: publication.payloadFormat, to: .messagePack, into: &buffer)
+            return
+        }
+        publication.payload.withUnsafeBytes { writer.value(raw: $0) }
+        buffer.advance(by: writer.sink.count)
     }
 
     /// Above the sum of all labels, a position and two numbers; a test writes the longest.
@@ -47,10 +54,10 @@ extension EnvelopeWriter {
     @inline(__always) mutating func fields(of publication: Publication, channel: Name, position: Position?) -> Int {
         let outer: Int
         switch publication.messageClass {
-        case .chat: outer = begin(type: "chat")
-        case .event: outer = begin(type: "event")
-        case .read: outer = begin(type: "read")
-        case .typing: outer = begin(type: "typing")
+        case .chat: outer = begin(type: .chat)
+        case .event: outer = begin(type: .event)
+        case .read: outer = begin(type: .read)
+        case .typing: outer = begin(type: .typing)
         }
         field(.channel, channel)
         if let position {

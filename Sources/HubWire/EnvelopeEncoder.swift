@@ -102,7 +102,10 @@ package enum EnvelopeEncoder {
                 var writer = JSONWriter(BufferSink(buffer: buffer))
                 envelope.write(to: &writer)
             case .messagePack:
-                var writer = MessagePackWriter(BufferSink(buffer: buffer))
+                var writer = MessagePackWriter<BufferSink, NamedStyle>(BufferSink(buffer: buffer))
+                envelope.write(to: &writer)
+            case .short:
+                var writer = MessagePackWriter<BufferSink, NumberedStyle>(BufferSink(buffer: buffer))
                 envelope.write(to: &writer)
             }
         }
@@ -116,7 +119,11 @@ package enum EnvelopeEncoder {
             envelope.write(to: &writer)
             buffer.advance(by: writer.sink.count)
         case .messagePack:
-            var writer = MessagePackWriter(sink)
+            var writer = MessagePackWriter<ReservedSink, NamedStyle>(sink)
+            envelope.write(to: &writer)
+            buffer.advance(by: writer.sink.count)
+        case .short:
+            var writer = MessagePackWriter<ReservedSink, NumberedStyle>(sink)
             envelope.write(to: &writer)
             buffer.advance(by: writer.sink.count)
         }

@@ -27,10 +27,11 @@ package enum EnvelopeScanner {
         switch format {
         case .json: return scanJSON(message, whole, depthMax)
         case .messagePack: return scanMessagePack(message, whole, depthMax)
+        case .short: return scanShort(message, whole, depthMax)
         }
     }
 
-    // The two loops differ in their types alone. One generic loop was a quarter slower: its errors' type is known too late.
+    // The first two loops differ in their types alone. One generic loop was a quarter slower: its errors' type is known too late.
 
     private static func scanJSON(_ message: UnsafeRawBufferPointer, _ whole: ByteRange, _ depthMax: Int) -> Outcome {
         var draft = RequestDraft(.json)
@@ -62,6 +63,37 @@ package enum EnvelopeScanner {
         }
         return draft.outcome(in: message)
     }
+
+    /// Numbers stand for names in all of the envelope, but not in what is the application's.
+    private static func scanShort(_ message: UnsafeRawBufferPointer, _ whole: ByteRange, _ depthMax: Int) -> Outcome {
+        var draft = RequestDraft(.short)
+        var fields = MessagePackFields(message, range: whole, depthMax: depthMax, isShort: true)
+        do {
+            while let key = try fields.key() {
+                let field = RequestField(key, in: fields.cursor)
+                let value = try fields.value(isShort: field != .payload)
+                if let field { draft.take(field, value, in: message) }
+            }
+        } catch {
+            return .refused(error.error, id: draft.request.id)
+        }
+        return draft.outcome(in: message)
+    }
+}
+
+extension RequestField {
+    @inline(__always) fileprivate init?(_ key: MessagePackValue, in cursor: MessagePackCursor) {
+        let bytes = cursor.bytes(key.range)
+        if key.kind == .string {
+            guard let name = ShortText(bytes, hasEscapes: false), let field = RequestField(name) else { return nil }
+            self = field
+        } else {
+            // Nearly always the shortest form, which is the number itself.
+            let number = bytes.count == 1 ? UInt64(bytes[0]) : MessagePack.unsigned(bytes)
+            guard let number, let field = RequestField(number: number) else { return nil }
+            self = field
+        }
+    }
 }
 
 /// What a scan has found so far. A wrong field doesn't end the scan, so that an `id` behind it is still found.
@@ -70,6 +102,8 @@ private struct RequestDraft {
     private var seen: UInt32 = 0
     private var hasType = false
     private var unknownType: ByteRange = .absent
+    /// The short form's alone.
+    private var unknownWord: UInt64?
     private var isIdBad = false
     private var isTypeBad = false
     private var firstBad: RequestField?
@@ -81,7 +115,7 @@ private struct RequestDraft {
         guard seen & bit == 0 else { return }
         seen |= bit
         guard field.accepts(value.kind) else {
-            refuse(field)
+            takeWord(field, value, in: message)
             return
         }
         switch field {
@@ -118,6 +152,17 @@ private struct RequestDraft {
         case .reverse: request.reverse = value.isTrue(in: message)
         }
         if value.hasEscapes && field != .type && field != .id && field != .payload { request.escapes = true }
+    }
+
+    /// In the short form the type may be a number; any other field here is of the wrong kind.
+    private mutating func takeWord<Value: ScannedValue>(_ field: RequestField, _ value: Value, in message: UnsafeRawBufferPointer) {
+        guard field == .type, request.format == .short, let number = value.unsigned(in: message) else { return refuse(field) }
+        if let type = UInt8(exactly: number).flatMap({ WireWord(rawValue: $0) }).flatMap({ RequestType($0) }) {
+            request.type = type
+            hasType = true
+        } else {
+            unknownWord = number
+        }
     }
 
     private mutating func refuse(_ field: RequestField) {
@@ -161,6 +206,8 @@ private struct RequestDraft {
             error = RequestField.type.fault
         } else if unknownType.isPresent {
             error = WireError(.unknownType, "unknown type \"\(excerpt(unknownType.bytes(in: message)))\"")
+        } else if let unknownWord {
+            error = WireError(.unknownType, "unknown type \(unknownWord)")
         } else if !hasType {
             error = WireError(.malformed, "\"type\" is missing")
         } else {
@@ -196,6 +243,29 @@ extension RequestType {
         case ShortText("members"): self = .members
         case ShortText("history"): self = .history
         case ShortText("leave"): self = .leave
+        default: return nil
+        }
+    }
+}
+
+extension RequestType {
+    /// As the short form has it.
+    init?(_ word: WireWord) {
+        switch word {
+        case .chat: self = .chat
+        case .typing: self = .typing
+        case .ping: self = .ping
+        case .read: self = .read
+        case .event: self = .event
+        case .subscribe: self = .subscribe
+        case .unsubscribe: self = .unsubscribe
+        case .connect: self = .connect
+        case .presence: self = .presence
+        case .watch: self = .watch
+        case .unwatch: self = .unwatch
+        case .members: self = .members
+        case .history: self = .history
+        case .leave: self = .leave
         default: return nil
         }
     }

@@ -20,13 +20,15 @@ protocol EnvelopeWriter {
     mutating func beginEntry(_ name: Name, isFirst: Bool)
     mutating func endDictionary()
 
-    mutating func value(_ text: StaticString)
+    /// A word of a closed list; then one that is kept as text, or another text.
+    mutating func value(_ word: WireWord)
+    mutating func value(word text: String)
     mutating func value(_ name: Name)
     mutating func value(_ text: String)
     mutating func value(_ number: UInt64)
     mutating func value(_ position: Position)
     mutating func value(_ flag: Bool)
-    /// A value in this writer's format, as it is.
+    /// A payload or an id in this writer's format, as it is.
     mutating func value(raw: UnsafeRawBufferPointer)
 }
 
@@ -43,7 +45,7 @@ protocol BoundedEnvelope: Envelope {
 }
 
 extension EnvelopeWriter {
-    @inline(__always) mutating func begin(type: StaticString) -> Int {
+    @inline(__always) mutating func begin(type: WireWord) -> Int {
         let outer = begin()
         firstKey(.type)
         value(type)
@@ -51,7 +53,7 @@ extension EnvelopeWriter {
     }
 
     /// Begins an answer: its type, and the request's id where there was one.
-    @inline(__always) mutating func begin(type: StaticString, id: UnsafeRawBufferPointer) -> Int {
+    @inline(__always) mutating func begin(type: WireWord, id: UnsafeRawBufferPointer) -> Int {
         let outer = begin(type: type)
         if id.count > 0 {
             key(.id)
@@ -60,9 +62,14 @@ extension EnvelopeWriter {
         return outer
     }
 
-    @inline(__always) mutating func field(_ label: FieldLabel, _ text: StaticString) {
+    @inline(__always) mutating func field(_ label: FieldLabel, _ word: WireWord) {
         key(label)
-        value(text)
+        value(word)
+    }
+
+    @inline(__always) mutating func field(_ label: FieldLabel, word text: String) {
+        key(label)
+        value(word: text)
     }
 
     @inline(__always) mutating func field(_ label: FieldLabel, _ name: Name) {

@@ -34,12 +34,14 @@ struct JSONWriter<Sink: ByteSink>: EnvelopeWriter {
 
     mutating func endDictionary() { sink.put(UInt8(ascii: "}")) }
 
-    /// A literal of ours: nothing in it needs escaping.
-    @inline(__always) mutating func value(_ text: StaticString) {
+    /// Nothing in it needs escaping.
+    @inline(__always) mutating func value(_ word: WireWord) {
         sink.put(UInt8(ascii: "\""))
-        sink.put(text)
+        sink.put(word.text)
         sink.put(UInt8(ascii: "\""))
     }
+
+    mutating func value(word text: String) { value(text) }
 
     /// Copies and looks at once: nearly no text needs escaping, and then this was all.
     @inline(__always) mutating func value(_ name: Name) {

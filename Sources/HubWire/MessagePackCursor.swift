@@ -57,6 +57,8 @@ struct MessagePackCursor {
     let end: Int
     let depthMax: Int
     var index: Int
+    /// Whether names of fields may be whole numbers from 0 as well: in the short form's envelopes, never in payloads.
+    var takesNumbers = false
 
     /// `range` is clamped to the message; an absent one reads as no bytes.
     init(_ message: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
@@ -97,9 +99,15 @@ struct MessagePackCursor {
     @inline(__always) mutating func key() throws(MessagePackFault) -> MessagePackValue {
         let start = index
         let head = try head()
-        guard head.kind == .string else { throw fault(.key, at: start) }
+        guard head.kind == .string else { return try numberedKey(head, from: start) }
         let range = try text(head.count, from: start)
         return MessagePackValue(kind: .string, range: range, token: ByteRange(offset: start, count: index &- start))
+    }
+
+    private func numberedKey(_ head: MessagePackHead, from start: Int) throws(MessagePackFault) -> MessagePackValue {
+        guard takesNumbers, head.kind == .number, head.number == .unsigned else { throw fault(.key, at: start) }
+        let token = ByteRange(offset: start, count: index &- start)
+        return MessagePackValue(kind: .number, range: token, token: token)
     }
 
     private mutating func elements(of head: MessagePackHead, from start: Int, below depth: Int) throws(MessagePackFault) {

@@ -12,8 +12,10 @@ struct MessagePackFields {
     private(set) var cursor: MessagePackCursor
     private var walk = Walk.notStarted
 
-    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+    /// `isShort`: numbers may stand for names.
+    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int, isShort: Bool = false) {
         cursor = MessagePackCursor(outer, range: range, depthMax: depthMax)
+        cursor.takesNumbers = isShort
     }
 
     mutating func next() throws(WireError) -> (key: MessagePackValue, value: MessagePackValue)? {
@@ -31,6 +33,20 @@ struct MessagePackFields {
         let value = try cursor.value(at: 1)
         return (key, value)
     }
+
+    /// The two halves of a step, for who must know the field before its value is read. Only one after the other.
+    @inline(__always) mutating func key() throws(MessagePackFault) -> MessagePackValue? {
+        try walk.takes(.object, &cursor) ? try cursor.key() : nil
+    }
+
+    /// `isShort`: whether numbers may stand for names in it.
+    @inline(__always) mutating func value(isShort: Bool) throws(MessagePackFault) -> MessagePackValue {
+        let isOuterShort = cursor.takesNumbers
+        cursor.takesNumbers = isShort
+        let value = try cursor.value(at: 1)
+        cursor.takesNumbers = isOuterShort
+        return value
+    }
 }
 
 /// Walks the elements of one array in place; otherwise as `MessagePackFields`.
@@ -38,8 +54,9 @@ struct MessagePackElements {
     private var cursor: MessagePackCursor
     private var walk = Walk.notStarted
 
-    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int) {
+    init(_ outer: UnsafeRawBufferPointer, range: ByteRange, depthMax: Int, isShort: Bool = false) {
         cursor = MessagePackCursor(outer, range: range, depthMax: depthMax)
+        cursor.takesNumbers = isShort
     }
 
     mutating func next() throws(WireError) -> MessagePackValue? {

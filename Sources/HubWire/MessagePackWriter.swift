@@ -1,8 +1,8 @@
 import HubBase
 
 /// Envelopes as MessagePack, every value in its shortest form.
-struct MessagePackWriter<Sink: ByteSink>: EnvelopeWriter {
-    static var format: WireFormat { .messagePack }
+struct MessagePackWriter<Sink: ByteSink, Style: MessagePackStyle>: EnvelopeWriter {
+    static var format: WireFormat { Style.format }
 
     private(set) var sink: Sink
     /// Where the header of the innermost object stands; its low four bits are the count so far.
@@ -22,8 +22,7 @@ struct MessagePackWriter<Sink: ByteSink>: EnvelopeWriter {
 
     @inline(__always) mutating func key(_ label: FieldLabel) {
         sink.increment(at: header)
-        sink.put(0xA0 | UInt8(truncatingIfNeeded: label.nameCount))
-        sink.put(label.name, label.nameCount)
+        Style.put(label, to: &sink)
     }
 
     mutating func beginList(_ count: Int) { sink.putArrayHeader(count) }
@@ -33,9 +32,10 @@ struct MessagePackWriter<Sink: ByteSink>: EnvelopeWriter {
     mutating func beginEntry(_ name: Name, isFirst: Bool) { value(name) }
     mutating func endDictionary() {}
 
-    @inline(__always) mutating func value(_ text: StaticString) {
-        sink.putTextHeader(text.utf8CodeUnitCount)
-        sink.put(text)
+    @inline(__always) mutating func value(_ word: WireWord) { Style.put(word, to: &sink) }
+
+    mutating func value(word text: String) {
+        if Style.format == .short, let word = WireWord(text) { value(word) } else { value(text) }
     }
 
     @inline(__always) mutating func value(_ name: Name) {
@@ -61,6 +61,34 @@ struct MessagePackWriter<Sink: ByteSink>: EnvelopeWriter {
 
     mutating func value(_ flag: Bool) { sink.put(flag ? 0xC3 : 0xC2) }
     @inline(__always) mutating func value(raw: UnsafeRawBufferPointer) { sink.put(raw) }
+}
+
+/// How names of fields and words of closed lists are written; a type, so that the compiler makes a writer of each.
+protocol MessagePackStyle {
+    static var format: WireFormat { get }
+    static func put(_ label: FieldLabel, to sink: inout some ByteSink)
+    static func put(_ word: WireWord, to sink: inout some ByteSink)
+}
+
+enum NamedStyle: MessagePackStyle {
+    @inline(__always) static var format: WireFormat { .messagePack }
+
+    @inline(__always) static func put(_ label: FieldLabel, to sink: inout some ByteSink) {
+        sink.put(0xA0 | UInt8(truncatingIfNeeded: label.nameCount))
+        sink.put(label.name, label.nameCount)
+    }
+
+    @inline(__always) static func put(_ word: WireWord, to sink: inout some ByteSink) {
+        let text = word.text
+        sink.putTextHeader(text.utf8CodeUnitCount)
+        sink.put(text)
+    }
+}
+
+enum NumberedStyle: MessagePackStyle {
+    @inline(__always) static var format: WireFormat { .short }
+    @inline(__always) static func put(_ label: FieldLabel, to sink: inout some ByteSink) { sink.putNumber(UInt64(label.field.rawValue)) }
+    @inline(__always) static func put(_ word: WireWord, to sink: inout some ByteSink) { sink.putNumber(UInt64(word.rawValue)) }
 }
 
 /// What stands before values, and numbers, in the shortest form that holds them.

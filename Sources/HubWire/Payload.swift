@@ -7,18 +7,18 @@ package enum Payload {
     package enum Status: UInt8, Sendable, CaseIterable { case online, away, invisible }
 
     /// `{"isTyping": bool}`
-    package static func isTyping(_ payload: UnsafeRawBufferPointer, format: WireFormat = .json) -> Bool? {
+    package static func isTyping(_ payload: UnsafeRawBufferPointer, format: PayloadFormat = .json) -> Bool? {
         guard let value = field("isTyping", of: payload, format), value.kind == .bool else { return nil }
         return value.isTrue(in: payload)
     }
 
     /// `{"offset": n}`
-    package static func readOffset(_ payload: UnsafeRawBufferPointer, format: WireFormat = .json) -> UInt64? {
+    package static func readOffset(_ payload: UnsafeRawBufferPointer, format: PayloadFormat = .json) -> UInt64? {
         field("offset", of: payload, format)?.unsigned(in: payload)
     }
 
     /// `{"status": "online"|"away"|"invisible"}`
-    package static func status(_ payload: UnsafeRawBufferPointer, format: WireFormat = .json) -> Status? {
+    package static func status(_ payload: UnsafeRawBufferPointer, format: PayloadFormat = .json) -> Status? {
         guard let value = field("status", of: payload, format), value.kind == .string else { return nil }
         switch ShortText(value.range.bytes(in: payload), hasEscapes: value.hasEscapes) {
         case ShortText("online"): return .online
@@ -29,7 +29,7 @@ package enum Payload {
     }
 
     /// The first field of that name, when the whole payload is an object.
-    private static func field(_ name: StaticString, of payload: UnsafeRawBufferPointer, _ format: WireFormat) -> WireValue? {
+    private static func field(_ name: StaticString, of payload: UnsafeRawBufferPointer, _ format: PayloadFormat) -> WireValue? {
         guard payload.count < Int(UInt32.max) else { return nil }
         let whole = ByteRange(offset: 0, count: payload.count)
         switch format {

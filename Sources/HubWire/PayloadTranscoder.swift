@@ -7,7 +7,7 @@ package enum PayloadTranscoder {
     /// fault and goes out as null, so that the rest of the channel isn't lost with it.
     ///
     /// MessagePack as JSON is at most six times as long (a control character in a string), JSON as MessagePack five times (`-0`).
-    package static func append(_ payload: [UInt8], from: WireFormat, to: WireFormat, into buffer: inout ByteBuffer) {
+    package static func append(_ payload: [UInt8], from: PayloadFormat, to: PayloadFormat, into buffer: inout ByteBuffer) {
         payload.withUnsafeBytes { payload in
             guard !rewrite(payload, from: from, to: to, into: &buffer) else { return }
             switch to {
@@ -18,7 +18,8 @@ package enum PayloadTranscoder {
     }
 
     /// False when it isn't a value of that format that the other one can carry; then nothing was appended.
-    package static func rewrite(_ payload: UnsafeRawBufferPointer, from: WireFormat, to: WireFormat, into buffer: inout ByteBuffer) -> Bool
+    package static func rewrite(_ payload: UnsafeRawBufferPointer, from: PayloadFormat, to: PayloadFormat, into buffer: inout ByteBuffer)
+        -> Bool
     {
         guard payload.count < Int(UInt32.max) else { return false }
         let filled = buffer.count

@@ -5,13 +5,16 @@ package enum PresenceStatus: UInt8, Sendable, CaseIterable {
     case away = 1
     case online = 2
 
-    package var name: StaticString {
+    /// What travels.
+    var word: WireWord {
         switch self {
-        case .offline: "offline"
-        case .away: "away"
-        case .online: "online"
+        case .offline: .offline
+        case .away: .away
+        case .online: .online
         }
     }
+
+    package var name: StaticString { word.text }
 }
 
 /// The state of a user at a version; versions only grow, an older one never overwrites a newer.

@@ -15,11 +15,11 @@ package struct Publication: Sendable, Equatable {
     /// Wall clock of the node that took it, for people to read: milliseconds since 1970.
     package var time: UInt64
     package var payload: [UInt8]
-    package var payloadFormat: WireFormat
+    package var payloadFormat: PayloadFormat
 
     package init(
         messageClass: MessageClass, user: Name, device: Name, messageId: Name, time: UInt64, payload: [UInt8],
-        payloadFormat: WireFormat = .json
+        payloadFormat: PayloadFormat = .json
     ) {
         self.messageClass = messageClass
         self.user = user

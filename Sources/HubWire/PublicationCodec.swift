@@ -55,14 +55,14 @@ package enum PublicationCodec {
         let time = UInt64(littleEndian: rest.loadUnaligned(as: UInt64.self))
         let payload = UnsafeRawBufferPointer(rebasing: rest[8...])
         // Times go out as JSON numbers.
-        let format: WireFormat = content & messagePackBit == 0 ? .json : .messagePack
+        let format: PayloadFormat = content & messagePackBit == 0 ? .json : .messagePack
         guard time < 1 << 53, isValue(payload, format) else { return nil }
         return Publication(
             messageClass: messageClass, user: user, device: device, messageId: messageId, time: time, payload: [UInt8](payload),
             payloadFormat: format)
     }
 
-    private static func isValue(_ payload: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
+    private static func isValue(_ payload: UnsafeRawBufferPointer, _ format: PayloadFormat) -> Bool {
         switch format {
         case .json: JSONText.isValue(payload, depthMax: JSONCursor.depthLimit) && UTF8Check.isValid(payload)
         case .messagePack: MessagePack.isValue(payload, depthMax: JSONCursor.depthLimit)

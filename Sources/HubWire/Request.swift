@@ -7,7 +7,7 @@ import HubBase
 /// string field holds a JSON escape. `name` and `text` read them as they're meant.
 package struct Request: Sendable {
     package var type: RequestType
-    /// What the message is written in, its payload too.
+    /// What the message is written in; its payload in `format.payload`.
     package var format: WireFormat
     /// The raw token (an integer, or a string with its quotes or header), to be carried back verbatim.
     package var id: ByteRange = .absent
@@ -50,7 +50,7 @@ package struct Request: Sendable {
         case .json:
             var cursor = JSONCursor(message, range: token, depthMax: 1)
             return (try? cursor.value(at: 0)).map { WireValue($0) }
-        case .messagePack:
+        case .messagePack, .short:
             var cursor = MessagePackCursor(message, range: token, depthMax: 1)
             return (try? cursor.value(at: 0)).map { WireValue($0) }
         }

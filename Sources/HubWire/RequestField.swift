@@ -1,5 +1,5 @@
 /// The fields of a client's envelope that the hub reads, and what each must be. Any other field is ignored.
-enum RequestField: UInt8, CaseIterable {
+package enum RequestField: UInt8, CaseIterable {
     case type, id, channel, channels, messageId, device, token, position, cursor, payload, users, since, before, limit, members, reverse
     case sinceTime, beforeTime, age
 
@@ -24,6 +24,33 @@ enum RequestField: UInt8, CaseIterable {
         case ShortText("age"): self = .age
         case ShortText("sinceTime"): self = .sinceTime
         case ShortText("beforeTime"): self = .beforeTime
+        default: return nil
+        }
+    }
+
+    /// By its number in the short form; nil for one that isn't the hub's to read, or that isn't given out yet.
+    @inline(__always) package init?(number: UInt64) {
+        guard let number = UInt8(exactly: number), let field = WireField(rawValue: number) else { return nil }
+        switch field {
+        case .type: self = .type
+        case .payload: self = .payload
+        case .channel: self = .channel
+        case .id: self = .id
+        case .messageId: self = .messageId
+        case .channels: self = .channels
+        case .device: self = .device
+        case .token: self = .token
+        case .position: self = .position
+        case .cursor: self = .cursor
+        case .users: self = .users
+        case .since: self = .since
+        case .before: self = .before
+        case .limit: self = .limit
+        case .members: self = .members
+        case .reverse: self = .reverse
+        case .age: self = .age
+        case .sinceTime: self = .sinceTime
+        case .beforeTime: self = .beforeTime
         default: return nil
         }
     }

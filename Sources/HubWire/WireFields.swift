@@ -14,7 +14,8 @@ package struct WireFields {
     package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, format: WireFormat, depthMax: Int) {
         switch format {
         case .json: walk = .json(JSONFields(outer, range: range, depthMax: depthMax))
-        case .messagePack: walk = .messagePack(MessagePackFields(outer, range: range, depthMax: depthMax))
+        case .messagePack, .short:
+            walk = .messagePack(MessagePackFields(outer, range: range, depthMax: depthMax, isShort: format == .short))
         }
     }
 
@@ -45,7 +46,8 @@ package struct WireElements {
     package init(_ outer: UnsafeRawBufferPointer, range: ByteRange, format: WireFormat, depthMax: Int) {
         switch format {
         case .json: walk = .json(JSONElements(outer, range: range, depthMax: depthMax))
-        case .messagePack: walk = .messagePack(MessagePackElements(outer, range: range, depthMax: depthMax))
+        case .messagePack, .short:
+            walk = .messagePack(MessagePackElements(outer, range: range, depthMax: depthMax, isShort: format == .short))
         }
     }
 

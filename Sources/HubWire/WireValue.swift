@@ -6,7 +6,7 @@ package enum WireKind: UInt8, Sendable { case object, array, string, number, boo
 /// A value that a scan found, whatever the format. Of strings (and binaries) `range` is the content, of all else the whole token.
 package struct WireValue: Sendable {
     package var kind: WireKind
-    package var format: WireFormat
+    package var format: PayloadFormat
     package var range: ByteRange
     /// JSON's alone: the content holds a backslash.
     package var hasEscapes: Bool
@@ -40,6 +40,15 @@ package struct WireValue: Sendable {
     /// Of a value that is a bool.
     package func isTrue(in message: UnsafeRawBufferPointer) -> Bool {
         range.bytes(in: message).first == (format == .json ? UInt8(ascii: "t") : 0xC3)
+    }
+
+    /// Whether it names that field: as text, or (only the short form hands out such) as its number.
+    package func isField(_ field: RequestField, in message: UnsafeRawBufferPointer) -> Bool {
+        switch kind {
+        case .string: ShortText(range.bytes(in: message), hasEscapes: hasEscapes).flatMap { RequestField($0) } == field
+        case .number: unsigned(in: message).flatMap { RequestField(number: $0) } == field
+        default: false
+        }
     }
 
     /// Whether it's a string that means `name` (at most 16 bytes, as all names of fields and types are).

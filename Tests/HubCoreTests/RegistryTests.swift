@@ -6,7 +6,7 @@ import Testing
 @Suite("Registry: who wants what on one loop")
 struct RegistryTests {
     private func name(_ number: Int) -> Name { Name(validating: "room:\(number)")! }
-    private func format(_ connection: UInt32) -> WireFormat { connection % 3 == 0 ? .messagePack : .json }
+    private func format(_ connection: UInt32) -> WireFormat { WireFormat(rawValue: UInt8(connection % 3))! }
 
     @Test("agrees with a slow, obvious twin under random operations", arguments: [1, 2, 3, 4, 5] as [UInt64])
     func twin(seed: UInt64) {

@@ -2,7 +2,7 @@ import HubBase
 import HubWire
 import Testing
 
-/// Every envelope in both formats, byte for byte: docs/vectors/envelopes.json.
+/// Every envelope in each format, byte for byte: docs/vectors/envelopes.json.
 @Suite struct EnvelopeVectorTests {
     private typealias Write = (WireFormat, inout ByteBuffer) -> Void
 
@@ -116,7 +116,7 @@ import Testing
                 let id: StaticString = format == .json ? "\"e-6\"" : "\u{23}e-6"
                 var token = [UInt8](UnsafeRawBufferPointer.literal(id))
                 // No text literal can hold the header of a short string.
-                if format == .messagePack { token[0] = 0xA3 }
+                if format != .json { token[0] = 0xA3 }
                 let error = WireError(.rateLimited, "more than 100 messages a second (limits.messagesPerSecond)", retryAfter: 250)
                 var taken = ByteBuffer(capacity: 64)
                 token.withUnsafeBytes { EnvelopeEncoder.error(id: $0, error, format: format, into: &taken) }
@@ -166,7 +166,7 @@ import Testing
         return buffer.copyBytes()
     }
 
-    @Test("the hub writes each of its envelopes as the vectors have it, in both formats")
+    @Test("the hub writes each of its envelopes as the vectors have it, in each format")
     func hub() throws {
         let vectors = try Vectors.envelopes().filter(\.isFromHub)
         #expect(Set(vectors.map(\.name)) == Set(Self.written.keys))
@@ -174,6 +174,7 @@ import Testing
             guard let write = Self.written[vector.name] else { continue }
             #expect(text(Self.encoded(.json, write)) == text(vector.json), "\(vector.name)")
             #expect(Self.encoded(.messagePack, write) == vector.messagePack, "\(vector.name)")
+            #expect(Self.encoded(.short, write) == vector.short, "\(vector.name)")
         }
     }
 
@@ -188,9 +189,10 @@ import Testing
         let write = Self.publication(publication, position)
         #expect(text(Self.encoded(.json, write)) == text(vector.json))
         #expect(Self.encoded(.messagePack, write) == vector.messagePack)
+        #expect(Self.encoded(.short, write) == vector.short)
     }
 
-    @Test("a client's request says the same in both formats")
+    @Test("a client's request says the same in each format")
     func client() throws {
         let vectors = try Vectors.envelopes().filter { !$0.isFromHub }
         var seen: Set<RequestType> = []
@@ -198,6 +200,9 @@ import Testing
             let json = try #require(Read(vector.json, .json), "\(vector.name)")
             let packed = try #require(Read(vector.messagePack, .messagePack), "\(vector.name)")
             #expect(json == packed, "\(vector.name)")
+            #expect(Read(vector.short, .short) == json, "\(vector.name)")
+            // Who speaks the short form may write names.
+            #expect(Read(vector.messagePack, .short) == json, "\(vector.name)")
             seen.insert(json.type)
         }
         #expect(seen == Set(RequestType.allCases))
@@ -215,6 +220,17 @@ import Testing
     func widest() throws {
         for vector in try Vectors.envelopes() {
             #expect(vector.messagePack[0] & 0xF0 == 0x80 && vector.messagePack[0] & 15 > 0, "\(vector.name)")
+        }
+    }
+
+    @Test(
+        "the short form has at most half of JSON's bytes over all envelopes, and over those of the hub; MessagePack with names less than all"
+    )
+    func sizes() throws {
+        for vectors in [try Vectors.envelopes(), try Vectors.envelopes().filter(\.isFromHub)] {
+            let json = vectors.reduce(0) { $0 + $1.json.count }
+            #expect(vectors.reduce(0) { $0 + $1.short.count } * 2 <= json)
+            #expect(vectors.reduce(0) { $0 + $1.messagePack.count } < json)
         }
     }
 
@@ -237,12 +253,31 @@ import Testing
                 values[name] = text(bytes(range))
             }
             for (name, range) in [
-                ("id", request.id), ("payload", request.payload), ("channels", request.channels), ("users", request.users),
+                ("id", request.id), ("payload", request.payload), ("users", request.users),
                 ("since", request.since), ("before", request.before), ("limit", request.limit),
                 ("sinceTime", request.sinceTime), ("beforeTime", request.beforeTime), ("age", request.age),
             ] where range.isPresent {
-                values[name] = text(rewritten(bytes(range), from: format, to: .json))
+                values[name] = text(rewritten(bytes(range), from: format.payload, to: .json))
             }
+            if request.channels.isPresent { values["channels"] = message.withUnsafeBytes { Self.entries(request, $0) } }
+        }
+
+        /// The entries of `channels`, whose names of fields may be numbers.
+        private static func entries(_ request: Request, _ message: UnsafeRawBufferPointer) -> String {
+            var shown: [String] = []
+            var elements = WireElements(message, range: request.channels, format: request.format, depthMax: 32)
+            while let element = try? elements.next() {
+                guard element.kind == .object else {
+                    shown.append("\(element.name(in: message)!)")
+                    continue
+                }
+                var fields = WireFields(message, range: element.range, format: request.format, depthMax: 32)
+                while let (key, value) = try? fields.next() {
+                    let field = [RequestField.channel, .position].first { key.isField($0, in: message) }
+                    shown.append("\(field!): \(value.name(in: message)!)")
+                }
+            }
+            return shown.joined(separator: "; ")
         }
     }
 }

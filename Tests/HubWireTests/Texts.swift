@@ -29,6 +29,8 @@ func scan(_ message: [UInt8], depthMax: Int = 32) -> Scanned { scan(message, .js
 
 func scanPacked(_ message: [UInt8], depthMax: Int = 32) -> Scanned { scan(message, .messagePack, depthMax: depthMax) }
 
+func scanShort(_ message: [UInt8], depthMax: Int = 32) -> Scanned { scan(message, .short, depthMax: depthMax) }
+
 private func scan(_ message: [UInt8], _ format: WireFormat, depthMax: Int) -> Scanned {
     // On memory of exactly that length, so that the address sanitizer sees a read beyond the end.
     let exact = UnsafeMutableRawBufferPointer.allocate(byteCount: message.count, alignment: 1)

@@ -11,6 +11,7 @@ enum Vectors {
         /// The text as it stands in the file: its order of fields is the one that's asked for.
         var json: [UInt8]
         var messagePack: [UInt8]
+        var short: [UInt8]
     }
 
     static func envelopes() throws -> [Envelope] {
@@ -19,7 +20,7 @@ enum Vectors {
             var found: [Envelope] = []
             var elements = JSONElements(file, range: ByteRange(offset: 0, count: file.count), depthMax: 32)
             while let element = try elements.next() {
-                var vector = Envelope(name: "", isFromHub: false, json: [], messagePack: [])
+                var vector = Envelope(name: "", isFromHub: false, json: [], messagePack: [], short: [])
                 var fields = JSONFields(file, range: element.range, depthMax: 32)
                 while let (key, value) = try fields.next() {
                     let text = String(decoding: value.range.bytes(in: file), as: UTF8.self)
@@ -28,6 +29,7 @@ enum Vectors {
                     case "from": vector.isFromHub = text == "hub"
                     case "json": vector.json = bytes(text)
                     case "msgpack": vector.messagePack = try hex(text)
+                    case "short": vector.short = try hex(text)
                     case let other: Issue.record("unknown field \(other)")
                     }
                 }
@@ -36,6 +38,16 @@ enum Vectors {
             return found
         }
     }
+
+    /// The numbers of the short form: each name's place in its list.
+    struct Numbers: Decodable {
+        var fields: [String]
+        var words: [String]
+        /// The fields whose values are words.
+        var worded: [String]
+    }
+
+    static func numbers() throws -> Numbers { try JSONDecoder().decode(Numbers.self, from: Data(read("short.json"))) }
 
     struct Payloads: Decodable {
         struct Pair: Decodable {
@@ -69,7 +81,7 @@ enum Vectors {
 }
 
 /// What the transcoder makes of a payload; nil when it refuses.
-func rewritten(_ payload: [UInt8], from: WireFormat, to: WireFormat) -> [UInt8]? {
+func rewritten(_ payload: [UInt8], from: PayloadFormat, to: PayloadFormat) -> [UInt8]? {
     // Not empty before: what is there must stay.
     var buffer = ByteBuffer(capacity: 16)
     buffer.append("before")

@@ -8,22 +8,33 @@ import urllib.parse
 
 import hubschema
 import msgpack
+import shortform
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+
+
+CODECS = {
+    "hub.v1.json": (json.dumps, json.loads),
+    "hub.v1.msgpack": (msgpack.packb, msgpack.unpackb),
+    "hub.v1.msgpack.short": (shortform.pack, shortform.unpack),
+}
+PACKED = [name for name in CODECS if name != "hub.v1.json"]
 
 
 class Client:
     """One connection. Messages that nobody waited for yet stay in `inbox`, in order. What it speaks is what the hub chose of its offer."""
 
     def __init__(
-            self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",)):
+            self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",),
+            compression=None):
         query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel)) if value}
         address = f"ws://{server.address}{path}?{urllib.parse.urlencode(query)}"
         headers = {"Authorization": f"Bearer {token}"} if token else None
         self.socket = connect(
             address, subprotocols=subprotocols, additional_headers=headers, open_timeout=10, close_timeout=5, ping_interval=None,
-            max_size=2**24, compression=None, proxy=None)
-        self.is_packed = self.socket.subprotocol == "hub.v1.msgpack"
+            max_size=2**24, compression=compression, proxy=None)
+        self.pack, self.unpack = CODECS.get(self.socket.subprotocol, CODECS["hub.v1.json"])
+        self.is_packed = self.socket.subprotocol in PACKED
         self.inbox = []
         self.ids = itertools.count(1)
         self.welcome = self.expect(type="system", event="welcome") if welcome else None
@@ -32,7 +43,7 @@ class Client:
 
     def send(self, envelope):
         hubschema.check_client(envelope)
-        self.socket.send(msgpack.packb(envelope) if self.is_packed else json.dumps(envelope))
+        self.socket.send(self.pack(envelope))
 
     def send_raw(self, text):
         self.socket.send(text)
@@ -97,7 +108,7 @@ class Client:
         except TimeoutError:
             return None
         assert isinstance(text, bytes) == self.is_packed, text
-        message = msgpack.unpackb(text) if self.is_packed else json.loads(text)
+        message = self.unpack(text)
         hubschema.check_server(message)
         return message
 

@@ -3,8 +3,8 @@ import HubWire
 
 /// Who wants what on one loop: names (channels, or watched users) to the connections that want them, and back.
 ///
-/// A fan-out walks one dense array of connection indexes for each wire format: one array in two parts, so no member is asked what it
-/// speaks, and a channel whose members all speak JSON knows of nothing else.
+/// A fan-out walks one dense array of connection indexes for each wire format: one array in three parts, so no member is asked what
+/// it speaks, and a channel whose members all speak JSON knows of nothing else.
 /// Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
 /// Adding and removing cost the shorter of two lists, the connection's names or the name's connections: a watcher of ten thousand users
 /// and a channel of ten thousand members are both cheap. Everything else is O(1). Slots are dense and reused, so that a caller can keep
@@ -13,12 +13,22 @@ package struct Registry: ~Copyable {
     private struct Entry {
         var name = Name.empty
         var hash: UInt64 = 0
-        /// Those who speak JSON first, then the others.
+        /// Those who speak JSON first, then MessagePack, then its short form.
         var members: [UInt32] = []
-        var jsonCount = 0
+        /// Where the first part ends, and the second.
+        var jsonEnd: UInt32 = 0
+        var namedEnd: UInt32 = 0
         /// For each member: where this slot stands in that connection's own list.
         var backs: [UInt32] = []
         var isUsed = false
+
+        func part(_ format: WireFormat) -> Range<Int> {
+            switch format {
+            case .json: 0..<Int(jsonEnd)
+            case .messagePack: Int(jsonEnd)..<Int(namedEnd)
+            case .short: Int(namedEnd)..<members.count
+            }
+        }
     }
 
     /// One line of a connection's own list: the slot, and where the connection stands in the slot's members.
@@ -98,17 +108,15 @@ package struct Registry: ~Copyable {
     package func memberCount(of slot: Int) -> Int { entries[slot].members.count }
 
     package func memberCount(of slot: Int, _ format: WireFormat) -> Int {
-        format == .json ? entries[slot].jsonCount : entries[slot].members.count - entries[slot].jsonCount
+        entries[slot].part(format).count
     }
 
     /// The connections on `slot` that speak `format`, for a fan-out; valid inside `body`.
     package func withMembers<Result>(
         of slot: Int, _ format: WireFormat, _ body: (UnsafeBufferPointer<UInt32>) -> Result
     ) -> Result {
-        let jsonCount = entries[slot].jsonCount
-        return entries[slot].members.withUnsafeBufferPointer { members in
-            body(UnsafeBufferPointer(rebasing: format == .json ? members[..<jsonCount] : members[jsonCount...]))
-        }
+        let part = entries[slot].part(format)
+        return entries[slot].members.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[part])) }
     }
 
     package func contains(_ connection: UInt32, on slot: Int) -> Bool {
@@ -129,16 +137,20 @@ package struct Registry: ~Copyable {
         var place = entries[slot].members.count
         entries[slot].members.append(connection)
         entries[slot].backs.append(back)
-        if format == .json {
-            let border = entries[slot].jsonCount
-            entries[slot].jsonCount += 1
-            if border < place {
-                // The first of the others makes room at the border.
+        if format != .short {
+            // The first of each part behind goes to that part's end, and so makes room at the border before it.
+            let end = place
+            place = Int(entries[slot].namedEnd)
+            move(from: place, to: end, on: slot)
+            entries[slot].namedEnd += 1
+            if format == .json {
+                let border = Int(entries[slot].jsonEnd)
                 move(from: border, to: place, on: slot)
-                entries[slot].members[border] = connection
-                entries[slot].backs[border] = back
+                entries[slot].jsonEnd += 1
                 place = border
             }
+            entries[slot].members[place] = connection
+            entries[slot].backs[place] = back
         }
         memberships[Int(connection)].append(Membership(slot: UInt32(slot), place: UInt32(place)))
         return true
@@ -183,15 +195,20 @@ package struct Registry: ~Copyable {
         return entries[slot].members.firstIndex(of: connection).map { Int(entries[slot].backs[$0]) }
     }
 
-    /// Closes the gap that a membership leaves in its slot: the last of its part moves there, and then the last of all to the place that
-    /// this one left. (In `removeAll` the connection's own list is gone already; a slot stands in it once, so those are others.)
+    /// Closes the gap that a membership leaves in its slot: the last of its part moves there, and then the last of each part behind to the
+    /// place that was left before it. (In `removeAll` the connection's own list is gone already; a slot stands in it once, so those are others.)
     private mutating func vacate(_ membership: Membership) {
         let slot = Int(membership.slot)
         var gap = Int(membership.place)
-        if gap < entries[slot].jsonCount {
-            entries[slot].jsonCount -= 1
-            move(from: entries[slot].jsonCount, to: gap, on: slot)
-            gap = entries[slot].jsonCount
+        if gap < entries[slot].jsonEnd {
+            entries[slot].jsonEnd -= 1
+            move(from: Int(entries[slot].jsonEnd), to: gap, on: slot)
+            gap = Int(entries[slot].jsonEnd)
+        }
+        if gap < entries[slot].namedEnd {
+            entries[slot].namedEnd -= 1
+            move(from: Int(entries[slot].namedEnd), to: gap, on: slot)
+            gap = Int(entries[slot].namedEnd)
         }
         move(from: entries[slot].members.count - 1, to: gap, on: slot)
         entries[slot].members.removeLast()

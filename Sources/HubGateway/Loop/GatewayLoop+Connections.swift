@@ -176,7 +176,7 @@ extension GatewayLoop: ServerHandler {
         case .session:
             let format = sessions[Int(id.index)].format
             guard kind == format.messageKind else {
-                let reason = format == .json ? "hub.v1.json takes text messages" : "hub.v1.msgpack takes binary messages"
+                let reason = "\(format.subprotocol) takes \(format == .json ? "text" : "binary") messages"
                 net.close(id, code: CloseCode.unsupportedData.rawValue, reason: reason)
                 return
             }

@@ -12,7 +12,7 @@ extension GatewayLoop {
 
     func setStatus(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         let payload = request.payload.bytes(in: bytes)
-        guard request.payload.isPresent, let status = Payload.status(payload, format: request.format) else {
+        guard request.payload.isPresent, let status = Payload.status(payload, format: request.format.payload) else {
             refuse(
                 WireError(.malformed, "payload of presence must be {\"status\": \"online\"}, \"away\" or \"invisible\""), request.id,
                 in: bytes, on: id)

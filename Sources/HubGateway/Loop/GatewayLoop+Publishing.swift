@@ -17,7 +17,7 @@ extension GatewayLoop {
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
-                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format)
+                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
             outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
@@ -76,7 +76,7 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format) else {
+            guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
             // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
@@ -88,7 +88,7 @@ extension GatewayLoop {
                 Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
             let publication = Publication(
                 messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                payload: [UInt8](payload), payloadFormat: request.format)
+                payload: [UInt8](payload), payloadFormat: request.format.payload)
             outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -165,6 +165,7 @@ extension GatewayLoop {
     ) {
         fanOut(.json, to: slot, as: sendClass, key, position, encode)
         fanOut(.messagePack, to: slot, as: sendClass, key, nil, encode)
+        fanOut(.short, to: slot, as: sendClass, key, nil, encode)
     }
 
     @inline(__always)

@@ -74,8 +74,8 @@ extension GatewayLoop {
         var place: WireValue?
         var fields = WireFields(bytes, range: element.range, format: request.format, depthMax: configuration.limits.depth)
         while let (key, value) = try fields.next() {
-            if channel == nil, key.isText("channel", in: bytes) { channel = value }
-            if place == nil, key.isText("position", in: bytes) { place = value }
+            if channel == nil, key.isField(.channel, in: bytes) { channel = value }
+            if place == nil, key.isField(.position, in: bytes) { place = value }
         }
         guard let channel else { throw WireError(.malformed, "\(entry): channel is missing") }
         guard channel.kind == .string else { throw WireError(.malformed, "\(entry): channel must be a string") }

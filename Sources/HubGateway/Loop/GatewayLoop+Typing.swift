@@ -14,7 +14,7 @@ extension GatewayLoop {
             let session = sessions[Int(id.index)]
             guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
             let payload = request.payload.bytes(in: bytes)
-            guard request.payload.isPresent, let isTyping = Payload.isTyping(payload, format: request.format) else {
+            guard request.payload.isPresent, let isTyping = Payload.isTyping(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
             }
             if typingThrottle.passes(isTyping, of: id.index, in: channel, at: net.now) {
@@ -22,7 +22,7 @@ extension GatewayLoop {
                 numbers.publications[Int(MessageClass.typing.rawValue)] += 1
                 let publication = Publication(
                     messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
-                    payload: [UInt8](payload), payloadFormat: request.format)
+                    payload: [UInt8](payload), payloadFormat: request.format.payload)
                 outbox.append(.broadcast(publication, channel: channel))
             } else {
                 numbers.typingThrottled += 1
