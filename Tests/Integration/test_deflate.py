@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import socket
 import struct
 import zlib
@@ -95,6 +96,42 @@ def test_whatever_is_offered_the_connection_opens_and_chats(hub, offer):
     assert first == (0xC1 if raw.agreed else 0x81)
     assert inflated(first, payload, 9 if "server_max_window_bits=9" in (raw.agreed or "") else 15) == text
     raw.close()
+
+
+def test_level_window_minimum_and_budget_come_from_the_configuration(start):
+    def echoed(hub, text, offer="permessage-deflate"):
+        raw = Raw(hub, offer, "/v1/echo")
+        raw.send(0xC1 if raw.agreed else 0x81, deflated(text) if raw.agreed else text)
+        first, payload = raw.read()
+        raw.close()
+        return raw.agreed, first, payload
+
+    # What repeats farther apart than a window of 2^9 can see.
+    text = random.Random(9).randbytes(1500).hex().encode() * 2
+    agreed, first, _ = echoed(start(Hub, settings={"deflate.level": 0}), text)
+    assert (agreed, first) == (None, 0x81)
+    wide = echoed(start(Hub, settings={"deflate.level": 9}), text)
+    narrow = echoed(start(Hub, settings={"deflate.level": 9, "deflate.windowBits": 9}), text)
+    assert inflated(*wide[1:]) == inflated(*narrow[1:], window=9) == text
+    assert len(wide[2]) * 1.5 < len(narrow[2])
+    # One for a single connection isn't compressed below four times the minimum.
+    hub = start(Hub, settings={"deflate.minimumBytes": "100B"})
+    assert [echoed(hub, b"x" * size)[1] for size in (399, 400)] == [0x81, 0xC1]
+    assert "no_context_takeover" not in echoed(start(Hub, settings={"deflate.contextBudget": "64MB"}), text)[0]
+    assert "server_no_context_takeover" in wide[0]
+
+
+def test_what_the_echo_may_have_is_the_echo_s_alone(start):
+    hub = start(Hub, settings={"diagnostics.echoBytes": "1MB"})
+    for path, code in (("/v1/echo", None), ("/v1/ws?user=alice", 1009)):
+        for first, payload in ((0x81, b"x" * (LIMIT + 1)), (0xC1, deflated(b"x" * (LIMIT + 1)))):
+            raw = Raw(hub, path=path)
+            raw.send(first, payload)
+            if code:
+                assert raw.close_code() == code
+            else:
+                assert inflated(*raw.read()) == b"x" * (LIMIT + 1)
+            raw.close()
 
 
 def test_a_broadcast_is_compressed_once_and_every_client_reads_it(start):

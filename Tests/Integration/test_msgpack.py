@@ -300,6 +300,26 @@ def test_a_room_of_three_formats_some_deflated_hears_the_same(hub):
             client.leave()
 
 
+def test_each_format_is_encoded_and_compressed_once_however_many_speak_it(start):
+    hub = start(Hub, settings={"loops": "1"})
+    clients = [Client(hub, f"e{number}", subprotocols=offer, compression="deflate")
+               for number, offer in enumerate([("hub.v1.json",), PACKED, SHORT] * 4)]
+    try:
+        for client in clients:
+            client.subscribe("room:once")
+        before = hub.metric("hub_deflate_messages_total")
+        payloads = [{"text": f"{number}: " + "so it goes, and so it went; " * 40} for number in range(5)]
+        for payload in payloads:
+            clients[0].request("chat", channel="room:once", payload=payload)
+        for client in clients:
+            assert [client.expect(type="chat")["payload"] for _ in payloads] == payloads
+        # A frame is compressed once, so their number is that of the encodings.
+        assert hub.metric("hub_deflate_messages_total") - before == 3 * len(payloads)
+    finally:
+        for client in clients:
+            client.leave()
+
+
 # Bad input
 
 def test_what_json_can_t_carry_is_refused_and_the_connection_lives(room):
