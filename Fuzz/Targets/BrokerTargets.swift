@@ -22,15 +22,17 @@ func fuzzSnapshot(_ bytes: UnsafeRawBufferPointer) throws {
     var out = ByteBuffer(capacity: signed.count)
     out.append(SnapshotFormat.header(isClean: snapshot.isClean, wallClock: snapshot.wallClock))
     var encoder = SnapshotEncoder(at: now)
+    if let generation = snapshot.generation { encoder.append(generation, to: &out) }
     for image in snapshot.channels { encoder.append(image, to: &out) }
     encoder.finish(&out)
     let again = decode(out.copyBytes(), at: now)
     try require(again != nil, "what was written down is a snapshot")
+    try require(again?.generation?.word == snapshot.generation?.word, "the generation comes back")
     try require(again?.channels.map(\.position) == snapshot.channels.map(\.position), "channels come back where they were")
     try require(again?.channels.map(\.history.count) == snapshot.channels.map(\.history.count), "histories come back whole")
     for keepsEpochs in [true, false] {
         let broker = MemoryBroker(namespaces: [:], chance: Chance(seed: 1))
-        broker.restore(snapshot.channels, keepsEpochs: keepsEpochs, at: now)
+        broker.restore(snapshot.channels, generation: snapshot.generation, keepsEpochs: keepsEpochs, at: now)
         broker.start(at: now)
         broker.advance(at: now + .seconds(1))
     }
@@ -48,7 +50,11 @@ func fuzzPage(_ bytes: UnsafeRawBufferPointer) throws {
     reader.feed(bytes)
     let at = Position(epoch: Mark("epochaaa") ?? .none, offset: 3, tag: Mark("tagaaaaa") ?? .none)
     while case .reply = reader.next() {
-        for query in [HistoryQuery(after: .position(at), limit: 10), HistoryQuery(before: .position(at), isReverse: true, limit: 10)] {
+        let queries = [
+            HistoryQuery(after: .position(at), limit: 10), HistoryQuery(after: .position(.origin(at.tag)), limit: 10),
+            HistoryQuery(before: .position(at), isReverse: true, limit: 10),
+        ]
+        for query in queries {
             guard let page = StreamPage(reader.reply, to: query) else { continue }
             try require(
                 page.entries.allSatisfy { $0.position.offset >= 1 && $0.position.offset <= page.tip.offset }, "entries lie before the tip")

@@ -8,6 +8,7 @@ import HubWire
 ///   (`resync`, `recovered: false`);
 /// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
+/// - who stands at the beginning of a channel gets all that's sent from then on and acknowledged, or is told, whatever became of the channel;
 /// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
 ///   stays, and everybody who was handed it.
 ///
@@ -40,6 +41,10 @@ package struct DeliveryChecker {
         var promised: [Place: Mark] = [:]
         /// Its own that were taken back: it must be told before the end.
         var takenBack: [String] = []
+        /// When it was put at its cursor, if that's the origin of a channel.
+        var since: UInt64 = 0
+        /// What was passed over when it left the origin: it must be told before the end.
+        var passedOver: [String] = []
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
     }
@@ -64,6 +69,8 @@ package struct DeliveryChecker {
         /// Its number among what its client sent to the channel.
         var number: Int
         var client: Int
+        /// When it was sent first.
+        var at: UInt64
     }
 
     private struct Channel {
@@ -73,6 +80,8 @@ package struct DeliveryChecker {
         /// Epochs in the order in which they were first heard of.
         var epochs: [Mark: Int] = [:]
         var lastAcknowledged: Position?
+        /// Of each epoch: the acknowledged message that was sent last, and when.
+        var latest: [Mark: (at: UInt64, message: Message, position: Position)] = [:]
         var announcements = 0
         var sentBy: [Int: Int] = [:]
     }
@@ -80,9 +89,14 @@ package struct DeliveryChecker {
     private var channels: [Channel] = []
     private var channelNumbers: [Name: Int] = [:]
     private var readers: [Seat: Reader] = [:]
+    /// How much has happened: the order of time.
+    private var clock: UInt64 = 0
+    private let mayTakeBack: Bool
     package private(set) var report = CheckReport()
 
-    package init() {}
+    /// `mayTakeBack`: nodes may go on writing to a primary that has been replaced, as long as they haven't heard of it. Then a channel may begin
+    /// twice, and who stands at its beginning isn't told of the one that was taken back.
+    package init(mayTakeBack: Bool = false) { self.mayTakeBack = mayTakeBack }
 
     // MARK: What happened
 
@@ -95,20 +109,24 @@ package struct DeliveryChecker {
             return
         }
         report.sent += 1
+        clock += 1
         channels[channel].sentBy[client, default: 0] += 1
         channels[channel].messages[message] = Sent(
-            attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client)
+            attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client, at: clock)
     }
 
     package mutating func acknowledged(_ message: Message, in name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
         report.acknowledged += 1
-        var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client)
+        var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client, at: 0)
         if let first = sent.acknowledged, first != position {
             find(.contradiction, channel, client, "\(message) was acknowledged at \(first) and again at \(position)", unlessAnnounced: true)
         }
         sent.acknowledged = sent.acknowledged ?? position
         channels[channel].messages[message] = sent
+        if sent.at > channels[channel].latest[position.epoch]?.at ?? 0 {
+            channels[channel].latest[position.epoch] = (sent.at, message, position)
+        }
         let seat = Seat(client: client, channel: channel)
         if let reader = readers[seat], reader.isSubscribed, !reader.isPaging, position.offset > reader.cursor.offset {
             readers[seat]?.promised[Place(epoch: position.epoch, offset: position.offset)] = position.tag
@@ -131,12 +149,15 @@ package struct DeliveryChecker {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             let last = hasMore ? page.last?.position ?? position : position
-            readers[seat] = Reader(cursor: last, isPaging: hasMore)
+            clock += 1
+            readers[seat] = Reader(cursor: last, since: clock, isPaging: hasMore)
             return
         }
         report.recovered += 1
-        let got = readers[seat].flatMap { $0.cursor == from ? $0.got : nil } ?? []
-        readers[seat] = Reader(cursor: from, got: got, isPaging: hasMore)
+        let before = readers[seat].flatMap { $0.cursor == from ? $0 : nil }
+        clock += 1
+        readers[seat] = Reader(
+            cursor: from, got: before?.got ?? [], since: before?.since ?? clock, passedOver: before?.passedOver ?? [], isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -182,6 +203,9 @@ package struct DeliveryChecker {
         readers[seat]?.got = []
         readers[seat]?.promised = [:]
         readers[seat]?.takenBack = []
+        clock += 1
+        readers[seat]?.since = clock
+        readers[seat]?.passedOver = []
         readers[seat]?.isPaging = false
     }
 
@@ -214,12 +238,17 @@ package struct DeliveryChecker {
 
     private mutating func settle(_ reader: Reader, _ seat: Seat) {
         report.subscriptions += 1
-        for text in reader.takenBack { find(.lost, seat.channel, seat.client, text) }
+        for text in reader.takenBack + reader.passedOver { find(.lost, seat.channel, seat.client, text) }
         let channel = channels[seat.channel]
         // The last one in time: what was acknowledged further on before was taken back.
         guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
         if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
-        if reader.cursor.epoch == last.epoch {
+        if reader.cursor.isOrigin {
+            guard let newest = channel.latest.values.max(by: { $0.at < $1.at }), newest.at > reader.since else { return }
+            find(
+                .lost, seat.channel, seat.client,
+                "is at \(reader.cursor); \(newest.message), acknowledged at \(newest.position), never came")
+        } else if reader.cursor.epoch == last.epoch {
             guard reader.cursor.offset < last.offset else { return }
             let missing = last.offset - reader.cursor.offset
             find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) up to \(last), which was acknowledged, never came")
@@ -266,7 +295,8 @@ package struct DeliveryChecker {
         guard let reader = readers[seat] else { return }
         report.delivered += 1
         let cursor = reader.cursor
-        let isFirst = cursor == .start && position.offset == 1
+        let isFirst = cursor.isOrigin && position.offset == 1
+        if isFirst { passOver(from: reader, to: position, seat) }
         guard cursor.epoch == position.epoch || isFirst else {
             find(.gap, channel, client, "went from \(cursor) to \(position), another epoch, and wasn't told")
             readers[seat]?.cursor = position
@@ -292,6 +322,17 @@ package struct DeliveryChecker {
         }
         note(message, at: position, previous: cursor.tag, channel, client)
         readers[seat]?.cursor = position
+    }
+
+    /// It goes from the origin into an epoch: has another one begun and ended meanwhile?
+    private mutating func passOver(from reader: Reader, to position: Position, _ seat: Seat) {
+        guard !mayTakeBack else { return }
+        let channel = channels[seat.channel]
+        let order = channel.epochs[position.epoch] ?? .max
+        for (epoch, last) in channel.latest where last.at > reader.since && channel.epochs[epoch] ?? .max < order {
+            readers[seat]?.passedOver.append(
+                "went from \(reader.cursor) to \(position), past \(last.message), acknowledged at \(last.position), and wasn't told")
+        }
     }
 
     /// A place holds one message, and has one before it.
@@ -323,6 +364,7 @@ package struct DeliveryChecker {
     }
 
     private mutating func noteEpoch(_ mark: Mark, of channel: Int) {
+        guard mark != .none else { return }
         if channels[channel].epochs[mark] == nil { channels[channel].epochs[mark] = channels[channel].epochs.count }
     }
 

@@ -37,8 +37,8 @@ package struct Subscription: Sendable, Equatable {
             position = next
             return .unknown
         }
-        // The very start has no epoch yet: the first message makes one, and it's the next all the same.
-        guard next.epoch == last.epoch || last == .start else {
+        // A channel that has nothing has no epoch yet: the first message makes one, and it's the next all the same.
+        guard next.epoch == last.epoch || last.isOrigin else {
             position = next
             return .otherEpoch
         }

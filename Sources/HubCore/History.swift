@@ -72,11 +72,14 @@ package enum RecoveryFailure: String, Sendable, CaseIterable {
     /// The rule of redis-design §4, for a client at `position` of a channel at `tip`. `first`: the oldest publication that is kept behind the
     /// position's offset. nil: the history continues from the position without a hole.
     package static func judge(_ position: Position, tip: Position, first: PositionedPublication?) -> RecoveryFailure? {
-        if position == tip { return nil }
-        if position == .start {
-            guard tip.offset > 0 else { return nil }
-            return first?.position.offset == 1 ? nil : .trimmed
+        if position.isOrigin {
+            // The generation tells whether it's still the same life of the channel (decision 0135).
+            guard position.tag != .none else { return .epochChanged }
+            guard tip.offset > 0 else { return position.tag == tip.tag ? nil : .epochChanged }
+            guard let first, first.position.offset == 1 else { return .trimmed }
+            return first.previous == position.tag ? nil : .epochChanged
         }
+        if position == tip { return nil }
         if position.epoch != tip.epoch { return .epochChanged }
         if position.offset > tip.offset { return .ahead }
         if position.offset == tip.offset { return .rolledBack }
@@ -106,6 +109,10 @@ extension WireError {
     package static let uncertain = WireError(
         .uncertain,
         "It can't be told any more whether this message was published: its id is forgotten, and history doesn't reach back. Read the history."
+    )
+    package static let takenBack = WireError(
+        .uncertain,
+        "This message was published, but the channel's data was lost since, and it with them. Read the history; a new message needs a new id."
     )
     package static let readersFull = WireError(
         .storeFull, "The channel keeps the read positions of \(ReadMark.perChannel) users, and no more.", mayRetry: false)

@@ -10,7 +10,7 @@ final class CommandEncoder {
     /// Whether messages go to their shard alone: in a cluster.
     private let isSharded: Bool
     private let fingerprint = Fingerprint()
-    private var chance: Chance
+    var chance: Chance
     private var standard = HistoryOptions()
     private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
     private var scratch = ByteBuffer(capacity: 4096)
@@ -58,6 +58,7 @@ final class CommandEncoder {
         case .inspect(let user, _): inspect(user, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
+        case .tip(_, _, let channel): tip(channel, &out, scripts)
         case .probe(let number, let partition): probe(number, partition, &out)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
@@ -75,7 +76,7 @@ final class CommandEncoder {
         let attempt = call.attempt.map { PublishAttempt(age: $0.age + now.since(call.madeAt), since: $0.since) }
         let isOlder = attempt?.isOlder(than: options.dedup) ?? false
         let prefix = keys.partitions[Partition.of(call.channel)]
-        out.call(isOlder ? .retry : .publish, scripts, keys: 4, arguments: isOlder ? 11 : 8)
+        out.call(isOlder ? .retry : .publish, scripts, keys: 5, arguments: isOlder ? 11 : 8)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
         scratch.removeAll()
@@ -84,6 +85,7 @@ final class CommandEncoder {
         fingerprint.appendDedupName(channel: call.channel, call.publication, to: &scratch)
         out.argument(scratch.bytes)
         out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.generation)
         out.argument(chance.mark())
         out.argument(chance.mark())
         out.argument(decimal: UInt64(max(0, options.size)))

@@ -199,6 +199,9 @@ package final class RedisBackend {
     /// The sentinels name another master.
     func masterMoved(to place: RedisURL.Place, because reason: String) { masters.moveOnly(to: place, because: reason) }
 
+    /// As the sentinels number it; nil without them.
+    var failover: UInt64? { if case .sentinel(let watch) = topology { watch.failover } else { nil } }
+
     /// What is known of who has what may be out of date.
     func topologyIsOld() {
         switch topology {
@@ -301,9 +304,15 @@ package final class RedisBackend {
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ reply: borrowing Reply) {
+        let position = Position(meta: reply, at: 0)
         // Somebody else's value under our key: as if the channel had none. The next publication says where it really is.
-        if Position(meta: reply, at: 0) == nil { foreignMessages += 1 }
-        positionRead(index, generation, subject, Position(meta: reply, at: 0) ?? .start)
+        if position == nil { foreignMessages += 1 }
+        if position == .start, case .channel(let channel) = subject {
+            // No record: where it stands instead takes a script. Seldom, so a second way rather than a script for every channel.
+            guard subscriber.set.isCurrent(index, generation) else { return }
+            return link.send(.tip(index: index, generation: generation, channel))
+        }
+        positionRead(index, generation, subject, position ?? .start)
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ position: Position) {
@@ -315,6 +324,15 @@ package final class RedisBackend {
         case .feed(let partition):
             if outcome.missed != nil { store?.delegate?.changed([], partition: partition, gap: true) }
         case .probe, .control: break
+        }
+    }
+
+    private func positionFailed(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ error: WireError) {
+        if error.code == .unavailable || error.code == .overloaded {
+            subscriber.set.readFailed(index, generation)
+        } else {
+            foreignMessages += 1
+            positionRead(index, generation, subject, .start)
         }
     }
 
@@ -350,6 +368,10 @@ package final class RedisBackend {
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
+        case .tip(let index, let generation, let channel):
+            let position = Position(meta: reply, at: 0)
+            if position == nil { foreignMessages += 1 }
+            positionRead(index, generation, .channel(channel), position ?? .start)
         case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .broadcast, .probe, .ping, .setUp: break
         }
@@ -370,13 +392,8 @@ package final class RedisBackend {
         case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
-        case .position(let index, let generation, let subject):
-            if error.code == .unavailable || error.code == .overloaded {
-                subscriber.set.readFailed(index, generation)
-            } else {
-                foreignMessages += 1
-                positionRead(index, generation, subject, .start)
-            }
+        case .tip(let index, let generation, let channel): positionFailed(index, generation, .channel(channel), error)
+        case .position(let index, let generation, let subject): positionFailed(index, generation, subject, error)
         case .control(_, _, let tag):
             let uncertain = WireError(.uncertain, "the link to Redis was lost before it said whether anybody heard")
             broker?.delegate?.sent(.failure(error.code == .unavailable ? uncertain : error), tag: tag)

@@ -154,7 +154,8 @@ package final class RedisBroker: Broker {
         delegate?.sent(.success(Int(clamping: count)), tag: tag)
     }
 
-    /// The reply to the publish scripts: `{0, position}`, `{1, what the dedup key holds}`, or `{2, ''}` where it can't be told.
+    /// The reply to the publish scripts: `{0, position}`, `{1, what the dedup key holds}`, `{2, ''}` where it can't be told, or `{3, what the
+    /// dedup key holds}` where the channel has lost that place since.
     func published(_ call: PublishCall, _ reply: borrowing Reply) {
         var known = Mark.none
         if reply.integer(1) == 2 {
@@ -167,9 +168,11 @@ package final class RedisBroker: Broker {
             delegate?.published(.failure(.notOurs), tag: call.tag)
             return
         }
-        if kind == 1 && known != call.fingerprint {
+        if kind != 0 && known != call.fingerprint {
             let error = WireError(.duplicateConflict, "This message id was used for another message; a new message needs a new id.")
             delegate?.published(.failure(error), tag: call.tag)
+        } else if kind == 3 {
+            delegate?.published(.failure(.takenBack), tag: call.tag)
         } else {
             if let index = backend.subscriber.set.find(backend.keys.liveChannel(call.channel)) {
                 backend.subscriber.set.acknowledged(index, at: position)

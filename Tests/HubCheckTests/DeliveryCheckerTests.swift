@@ -56,6 +56,57 @@ struct DeliveryCheckerTests {
         #expect(checker.finish().counts == faults)
     }
 
+    /// `m1` begins an epoch, and is lost with it; `m2` begins the next one, and reaches who stood at the channel's beginning.
+    func beginsTwice(mayTakeBack: Bool = false, joinsLate: Bool = false, isTold: Bool = false) -> [CheckReport.Fault: UInt64] {
+        var checker = DeliveryChecker(mayTakeBack: mayTakeBack)
+        func join() {
+            checker.subscribed(room, at: .origin(Mark(chance: 9)), recovered: nil, page: [], hasMore: false, from: nil, by: 1)
+        }
+        if !joinsLate { join() }
+        checker.sent(message(1), to: room, by: 0)
+        checker.acknowledged(message(1), in: room, at: place(1), by: 0)
+        if joinsLate { join() }
+        if isTold { checker.announced(room, at: .origin(Mark(chance: 10)), by: 1) }
+        checker.sent(message(2), to: room, by: 0)
+        checker.acknowledged(message(2), in: room, at: place(1, epoch: 2, tag: 2), by: 0)
+        checker.received(message(2), in: room, at: place(1, epoch: 2, tag: 2), by: 1)
+        return checker.finish().counts
+    }
+
+    @Test("a channel that began, was lost and began again is found unless those at its beginning were told")
+    func lostBeginning() {
+        #expect(beginsTwice() == [.lost: 1])
+        #expect(beginsTwice(isTold: true) == [:])
+        #expect(beginsTwice(joinsLate: true) == [:])
+        #expect(beginsTwice(mayTakeBack: true) == [:])
+    }
+
+    @Test("a beginning that was lost isn't forgotten by coming back from there")
+    func lostBeginningAndBack() {
+        for recovered in [true, false] {
+            var checker = DeliveryChecker()
+            let origin = Position.origin(Mark(chance: 9))
+            checker.subscribed(room, at: origin, recovered: nil, page: [], hasMore: false, from: nil, by: 1)
+            checker.sent(message(1), to: room, by: 0)
+            checker.acknowledged(message(1), in: room, at: place(1), by: 0)
+            checker.ended(1)
+            checker.subscribed(room, at: origin, recovered: recovered, page: [], hasMore: false, from: origin, by: 1)
+            #expect(checker.finish().counts == (recovered ? [.lost: 1] : [:]))
+        }
+    }
+
+    @Test("two readers who come to a channel's first message from two beginnings: one of them wasn't told")
+    func twoBeginnings() {
+        var checker = DeliveryChecker()
+        for client in [1, 2] {
+            checker.subscribed(
+                room, at: .origin(Mark(chance: UInt64(client))), recovered: nil, page: [], hasMore: false, from: nil, by: client)
+        }
+        publish(1...1, &checker)
+        for client in [1, 2] { receive([1], &checker, by: client) }
+        #expect(checker.finish().counts == [.gap: 1])
+    }
+
     @Test("who unsubscribed or went away is owed nothing")
     func gone() {
         var checker = DeliveryChecker()

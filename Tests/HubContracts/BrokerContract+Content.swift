@@ -106,7 +106,7 @@ extension BrokerContract {
     @Sendable static func typing(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "chat:typing"
-        #expect(two.subscribed(channel) == .start)
+        #expect(two.subscribed(channel)?.isOrigin == true)
         one.broadcast(.typing(), to: channel)
         #expect(fixture.run { two.recorder.ephemeral(in: channel).count == 1 })
         #expect(two.recorder.ephemeral(in: channel) == [.typing()])

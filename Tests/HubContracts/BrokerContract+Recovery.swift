@@ -12,7 +12,7 @@ extension BrokerContract {
     @Sendable static func holeFilled(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "chat:hole"
-        #expect(two.subscribed(channel) == .start)
+        #expect(two.subscribed(channel)?.isOrigin == true)
         one.filled(channel, 1...3)
         #expect(fixture.run { offsets(two, channel).count == 3 })
         for number in 4...6 { fixture.publishUnheard(.chat("x", id: "m\(number)"), to: channel) }
@@ -24,7 +24,7 @@ extension BrokerContract {
         #expect(ids == (1...12).map { "m\($0)" })
         #expect(two.recorder.resyncs(of: channel) == 0)
         // A channel whose very first is lost is filled too.
-        #expect(two.subscribed("chat:hole-first") == .start)
+        #expect(two.subscribed("chat:hole-first")?.isOrigin == true)
         fixture.publishUnheard(.chat("x", id: "m1"), to: "chat:hole-first")
         one.filled("chat:hole-first", 2...2)
         #expect(fixture.run { offsets(two, "chat:hole-first") == [1, 2] })
@@ -34,7 +34,7 @@ extension BrokerContract {
     @Sendable static func manyHoles(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let names = (0..<40).map { Name(trusted: [UInt8]("chat:holes-\($0)".utf8)) }
-        for name in names { #expect(two.subscribed(name) == .start) }
+        for name in names { #expect(two.subscribed(name)?.isOrigin == true) }
         // Every third message is lost, in every channel.
         for number in 1...30 {
             for name in names {
@@ -57,7 +57,7 @@ extension BrokerContract {
     @Sendable static func tailFilled(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "chat:tail"
-        #expect(two.subscribed(channel) == .start)
+        #expect(two.subscribed(channel)?.isOrigin == true)
         one.filled(channel, 1...2)
         #expect(fixture.run { offsets(two, channel).count == 2 })
         fixture.publishUnheard(.chat("x", id: "m3"), to: channel)
@@ -74,7 +74,7 @@ extension BrokerContract {
     @Sendable static func holeAnnounced(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "none:hole"
-        #expect(two.subscribed(channel) == .start)
+        #expect(two.subscribed(channel)?.isOrigin == true)
         one.filled(channel, 1...2)
         #expect(fixture.run { offsets(two, channel).count == 2 })
         fixture.publishUnheard(.chat("x", id: "m3"), to: channel)
@@ -114,16 +114,17 @@ extension BrokerContract {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "brief:older"
         func attempt(_ since: Position) -> PublishAttempt { PublishAttempt(age: .seconds(20), since: since) }
-        // In a channel that had nothing, from the start.
-        #expect(result(one.published(.chat("a", id: "m0"), to: channel, attempt: attempt(.start))) == "published 1")
+        // In a channel that had nothing, from its origin.
+        let origin = one.tip(channel)
+        #expect(result(one.published(.chat("a", id: "m0"), to: channel, attempt: attempt(origin))) == "published 1")
         let positions = one.filled(channel, 1...40)
         guard positions.count == 40 else { return giveUp("not published") }
         fixture.pass(.milliseconds(400))
         let same = Publication.chat(String(repeating: "x", count: 10), id: "m20")
-        for since in [.start, positions[0], positions[18]] {
+        for since in [origin, positions[0], positions[18]] {
             #expect(result(two.published(same, to: channel, attempt: attempt(since))) == "duplicate 21")
         }
-        #expect(result(two.published(.chat("changed", id: "m20"), to: channel, attempt: attempt(.start))) == "duplicateConflict")
+        #expect(result(two.published(.chat("changed", id: "m20"), to: channel, attempt: attempt(origin))) == "duplicateConflict")
         // Somebody else's message has that id: not a duplicate.
         #expect(result(two.published(.chat("b", id: "m20", from: "bob"), to: channel, attempt: attempt(positions[0]))) == "published 42")
         // After the message's own place it isn't found; then the sender said what isn't so.
@@ -134,7 +135,7 @@ extension BrokerContract {
 
     @Sendable static func uncertainRetry(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
-        #expect(two.subscribed("brief:uncertain") == .start)
+        #expect(two.subscribed("brief:uncertain")?.isOrigin == true)
         let positions = one.filled("brief:uncertain", 1...5)
         let unkept = one.filled("none:uncertain", 1...5)
         guard positions.count == 5, unkept.count == 5 else { return giveUp("not published") }
@@ -142,6 +143,8 @@ extension BrokerContract {
         let other = Mark(chance: 7)
         let sinces: [(Name, Position?)] = [
             ("brief:uncertain", nil),
+            ("brief:uncertain", .start),
+            ("brief:uncertain", .origin(other)),
             ("brief:uncertain", Position(epoch: other, offset: 2, tag: other)),
             ("brief:uncertain", Position(epoch: positions[0].epoch, offset: 2, tag: other)),
             ("brief:uncertain", Position(epoch: positions[0].epoch, offset: 6, tag: other)),

@@ -16,6 +16,10 @@ package protocol BrokerFixture: AnyObject {
     func pass(_ span: Span)
     /// Publishes to a channel so that nobody hears it: it's in the history, and its message is lost on the way.
     func publishUnheard(_ publication: Publication, to channel: Name)
+    /// Everything that's kept is gone, as by a restart without data.
+    func loseAllData()
+    /// What channels of which there's nothing stand at ends, as it does after some days; nothing is lost.
+    func endGenerations()
     /// Within this time a lost message without a successor is found.
     var tailCheck: Span { get }
 }

@@ -156,6 +156,9 @@ final class BrokerNode {
         return recorder.page(tag)
     }
 
+    /// Where a channel stands; of one that has nothing, its origin.
+    func tip(_ channel: Name) -> Position { page(channel, HistoryQuery(limit: 1))?.tip ?? .start }
+
     /// Reads marks and waits for them.
     func marks(_ channel: Name, of user: Name, limit: Int) -> [ReadMark]? {
         let tag = call { broker.readMarks(of: channel, user: user, limit: limit, tag: $0, at: fixture.now) }

@@ -37,6 +37,9 @@ final class MemoryBrokerFixture: BrokerFixture {
 
     var tailCheck: Span { .seconds(11) }
 
+    func loseAllData() { for broker in brokers { broker.loseAllData() } }
+    func endGenerations() { for broker in brokers { broker.endGeneration() } }
+
     private func step(_ span: Span) {
         now = now + span
         for broker in brokers { broker.advance(at: now) }

@@ -146,6 +146,30 @@ struct MemoryBrokerFaultTests {
         #expect(bench.lines() == ["published 5", "received 5", "published 6", "received 6"])
     }
 
+    @Test("who follows an empty channel for days is told once its origin ends, and not before")
+    func originEnds() {
+        let bench = Bench()
+        bench.subscribe()
+        bench.pass(.seconds(4 * 86_400), step: .seconds(60))
+        #expect(bench.lines() == ["subscribed at 0"])
+        bench.pass(.seconds(2 * 86_400), step: .seconds(60))
+        #expect(bench.lines() == ["resync to 0, epochChanged"])
+        bench.publish()
+        #expect(bench.lines() == ["published 1", "received 1"])
+    }
+
+    @Test("a retry whose first attempt was rolled back is uncertain, and isn't published")
+    func takenBack() {
+        let bench = Bench()
+        bench.publish(3)
+        bench.publish(id: "last")
+        bench.publish(id: "last")
+        #expect(bench.lines().suffix(2) == ["published 4", "published 4 again"])
+        bench.broker.rollBack("room", by: 1)
+        bench.publish(id: "last")
+        #expect(bench.lines() == ["refused uncertain"])
+    }
+
     @Test("who subscribes again before earlier publications were delivered gets none of them twice")
     func subscribedAgain() {
         let bench = Bench()

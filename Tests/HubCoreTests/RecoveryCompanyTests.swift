@@ -17,7 +17,7 @@ import Testing
     }
 
     private static func position(_ offset: UInt64) -> Position {
-        offset == 0 ? .start : Position(epoch: epoch, offset: offset, tag: Mark(chance: offset))
+        offset == 0 ? .origin(Mark(chance: 0)) : Position(epoch: epoch, offset: offset, tag: Mark(chance: offset))
     }
 
     /// Both channels are carried and stand at 10; the quick one remembers all of its publications, the slow one none.
@@ -82,10 +82,10 @@ import Testing
         guard case .subscribe("room:new", let serial)? = Self.take(machine).first else { throw Unexpected() }
         Self.deliver(11, machine)
         #expect(machine.actions.isEmpty)
-        machine.subscribed("room:new", .success(.start), serial: serial)
+        machine.subscribed("room:new", .success(.origin(Mark(chance: 5))), serial: serial)
         let answers = Self.answers(machine)
         #expect(try answers[1]?.get().position == Self.position(11))
-        #expect(try answers[2]?.get().position == .start)
+        #expect(try answers[2]?.get().position == .origin(Mark(chance: 5)))
     }
 
     @Test("one that fails doesn't keep the others waiting, at once or when time is up")

@@ -3,6 +3,8 @@ import HubCore
 import HubWire
 import Testing
 
+private let origin = Position.origin(Mark("generati")!)
+
 /// Joining at the seam, event by event: what the machine asks for and what it answers.
 @Suite struct RecoveryMachineTests {
     fileprivate static let channel: Name = "room:1"
@@ -22,7 +24,7 @@ import Testing
         }
 
         func make(_ bytes: Int = 10) -> PositionedPublication {
-            let last = published.last?.position ?? .start
+            let last = published.last?.position ?? origin
             let publication = Publication(
                 messageClass: .chat, user: "alice", device: .empty, messageId: "m", time: 0, payload: [UInt8](repeating: 49, count: bytes))
             let next = PositionedPublication(
@@ -40,7 +42,7 @@ import Testing
             machine.delivered(DurableDelivery(channel: RecoveryMachineTests.channel, publication: next), at: slot)
         }
 
-        func position(_ offset: Int) -> Position { offset == 0 ? .start : published[offset - 1].position }
+        func position(_ offset: Int) -> Position { offset == 0 ? origin : published[offset - 1].position }
 
         func join(_ position: Position?, tag: UInt64 = 1, limit: Int = 100, bytes: Int = 1 << 20, marks: Bool = false) {
             let item = JoinBatch.Item(channel: RecoveryMachineTests.channel, position: position, tag: tag)
@@ -110,8 +112,34 @@ import Testing
         let driven = Driven()
         driven.live()
         driven.deliver(2)
-        driven.join(.start)
+        driven.join(origin)
         #expect(Self.offsets(driven.answer) == [1, 2])
+    }
+
+    @Test("an origin of another generation, or of none, isn't covered by memory: history judges it", arguments: [nil, Mark(chance: 3)])
+    func otherOrigin(_ generation: Mark?) {
+        for count in [0, 2] {
+            let driven = Driven()
+            driven.live()
+            driven.deliver(count)
+            driven.join(generation.map { .origin($0) } ?? .start)
+            guard case .read(_, _, let key)? = driven.take().first else { return #expect(Bool(false)) }
+            let page = HistoryPage(publications: [], tip: driven.position(count), hasMore: false, continuity: .broken(.epochChanged))
+            driven.machine.historyRead(.success(page), key: key)
+            #expect(driven.answer == JoinAnswer(position: driven.position(count), recovered: false, reason: .epochChanged))
+        }
+    }
+
+    @Test("a node that hasn't heard yet of a new generation says that nothing is proved")
+    func newerOrigin() {
+        let driven = Driven()
+        driven.live()
+        let newer = Position.origin(Mark(chance: 3))
+        driven.join(newer)
+        guard case .read(_, _, let key)? = driven.take().first else { return #expect(Bool(false)) }
+        driven.machine.historyRead(
+            .success(HistoryPage(publications: [], tip: newer, hasMore: false, continuity: .whole)), key: key)
+        #expect(driven.answer == JoinAnswer(position: origin, recovered: false, reason: .epochChanged))
     }
 
     @Test("another tag at the same offset isn't covered by memory: history judges it")
@@ -188,9 +216,9 @@ import Testing
         let driven = Driven()
         driven.live()
         driven.deliver(5, bytes: 1_000)
-        driven.join(.start, bytes: 500)
+        driven.join(origin, bytes: 500)
         #expect(Self.offsets(driven.answer) == [1])
-        let items = (1...3).map { JoinBatch.Item(channel: Self.channel, position: .start, tag: $0) }
+        let items = (1...3).map { JoinBatch.Item(channel: Self.channel, position: origin, tag: $0) }
         driven.machine.join(JoinBatch(loop: 0, items: items, user: "bob", wantsMarks: false, limit: 100, bytes: 3_000), at: Self.start)
         var pages: [Int] = []
         for case .answer(.success(let answer), _, _) in driven.take() {
@@ -235,7 +263,7 @@ import Testing
         _ = driven.take()
         driven.join(nil, tag: 2)
         _ = driven.take()
-        driven.machine.subscribed(Self.channel, .success(.start), serial: old)
+        driven.machine.subscribed(Self.channel, .success(origin), serial: old)
         #expect(driven.answer == nil)
     }
 
@@ -252,9 +280,9 @@ import Testing
                     loop: 0, items: [.init(channel: channel, position: nil, tag: UInt64(number))], user: "bob", wantsMarks: false,
                     limit: 10,
                     bytes: 1_000), at: Self.start)
-            for case .subscribe(let name, let serial) in machine.actions { machine.subscribed(name, .success(.start), serial: serial) }
+            for case .subscribe(let name, let serial) in machine.actions { machine.subscribed(name, .success(origin), serial: serial) }
             machine.actions = []
-            var last = Position.start
+            var last = origin
             for _ in 0..<8 {
                 let position = Position(epoch: Mark("x7c2mq4a")!, offset: last.offset + 1, tag: chance.mark())
                 let publication = Publication(
@@ -270,7 +298,7 @@ import Testing
         func isFromMemory(_ channel: Name) -> Bool {
             machine.join(
                 JoinBatch(
-                    loop: 0, items: [.init(channel: channel, position: .start, tag: 77)], user: "bob", wantsMarks: false, limit: 10,
+                    loop: 0, items: [.init(channel: channel, position: origin, tag: 77)], user: "bob", wantsMarks: false, limit: 10,
                     bytes: 10_000), at: Self.start)
             defer { machine.actions = [] }
             if case .answer? = machine.actions.first { return true }
@@ -312,7 +340,7 @@ import Testing
         for case .readMarks(_, _, _, let key) in driven.take() {
             driven.machine.marksRead(.failure(WireError(.unavailable, "away")), key: key)
         }
-        #expect(driven.answer == JoinAnswer(position: .start))
+        #expect(driven.answer == JoinAnswer(position: origin))
     }
 
     @Test("of a channel with more marks than are kept, one's own is asked for by itself")

@@ -50,7 +50,7 @@ struct RecoveryWorld {
     var step = 0
     var nodes: [Node]
     var clients: [Client]
-    var tip = Position.start
+    var tip: Position
     var kept: [PositionedPublication] = []
     var problems: [String] = []
     // What happened, so that a run which tested nothing shows.
@@ -65,6 +65,7 @@ struct RecoveryWorld {
     init(_ options: Options, seed: UInt64) {
         self.options = options
         chance = Chance(seed: seed)
+        tip = .origin(chance.mark())
         var limits = RecoveryMachine.Limits()
         limits.recent = options.recent
         limits.recentPinned = 1_000
@@ -90,8 +91,8 @@ struct RecoveryWorld {
 
     mutating func publish() {
         let before = tip
-        if tip == .start { kept = [] }
-        tip = Position(epoch: tip == .start ? chance.mark() : tip.epoch, offset: tip.offset + 1, tag: chance.mark())
+        if tip.isOrigin { kept = [] }
+        tip = Position(epoch: tip.isOrigin ? chance.mark() : tip.epoch, offset: tip.offset + 1, tag: chance.mark())
         let count = 1 + roll(200)
         let publication = Publication(
             messageClass: .chat, user: "u", device: .empty, messageId: "m", time: 0, payload: [UInt8](repeating: 49, count: count))
@@ -102,7 +103,7 @@ struct RecoveryWorld {
     }
 
     mutating func loseAll() {
-        tip = .start
+        tip = .origin(chance.mark())
         kept = []
     }
 
@@ -111,7 +112,7 @@ struct RecoveryWorld {
         for _ in 0..<count {
             guard let last = kept.popLast() else { return }
             tip = Position(epoch: last.position.epoch, offset: last.position.offset - 1, tag: last.previous)
-            if tip.offset == 0 { tip = .start }
+            if tip.offset == 0 { tip = .origin(tip.tag) }
         }
     }
 
@@ -152,11 +153,10 @@ struct RecoveryWorld {
     private mutating func hear(_ next: PositionedPublication, _ node: Int) {
         guard let live = nodes[node].live else { return }
         let before = Position(epoch: next.position.epoch, offset: next.position.offset - 1, tag: next.previous)
-        if live != before && !(live == .start && before.offset == 0) {
-            let place = before.offset == 0 ? Position.start : before
-            nodes[node].machine.resync(Self.channel, to: place, reason: .epochChanged)
+        if !live.isContinued(by: next.position, previous: next.previous) {
+            nodes[node].machine.resync(Self.channel, to: before, reason: .epochChanged)
             for client in clients.indices where clients[client].node == node && clients[client].isJoined {
-                clients[client].position = place
+                clients[client].position = before
                 lost += 1
             }
             carryOut(node)
@@ -243,9 +243,8 @@ struct RecoveryWorld {
     /// Exactly the next one, by offset and by chain.
     private mutating func take(_ next: PositionedPublication, _ client: Int) {
         delivered += 1
-        let before = Position(epoch: next.position.epoch, offset: next.position.offset - 1, tag: next.previous)
         let last = clients[client].position
-        if let last, last != before, !(last == .start && before.offset == 0) {
+        if let last, !last.isContinued(by: next.position, previous: next.previous) {
             problems.append("step \(step): client \(client) stood at \(last) and got \(next.position)")
         }
         clients[client].position = next.position

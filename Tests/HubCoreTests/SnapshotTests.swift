@@ -64,6 +64,7 @@ private final class Kept: BrokerDelegate {
         var out = ByteBuffer(capacity: 1024)
         out.append(SnapshotFormat.header(isClean: isClean, wallClock: wallClock))
         var encoder = SnapshotEncoder(at: now)
+        encoder.append(broker.generation, to: &out)
         broker.beginImages()
         while true {
             let (images, isLast) = broker.takeImages(3)
@@ -122,7 +123,7 @@ struct SnapshotTests {
         let next = Kept(seed: seed, at: Instant(nanoseconds: 77_000_000_000))
         let snapshot = try decode(bytes, at: next.now, wallClock: 1_000_000 + downtime.milliseconds)
         #expect(snapshot.isClean == isClean && snapshot.wallClock == 1_000_000)
-        next.broker.restore(snapshot.channels, keepsEpochs: snapshot.isClean, at: next.now)
+        next.broker.restore(snapshot.channels, generation: snapshot.generation, keepsEpochs: snapshot.isClean, at: next.now)
         next.broker.start(at: next.now)
         next.broker.advance(at: next.now)
         return next
@@ -173,6 +174,60 @@ struct SnapshotTests {
         #expect(next.marks(of: "bob", in: "chat:many").first == ReadMark(user: "bob", offset: 7))
     }
 
+    /// Where an empty channel stood, and a channel that has begun there.
+    private static func begun() -> (kept: Kept, origin: Position) {
+        let kept = Kept()
+        kept.broker.start(at: kept.now)
+        let origin = kept.page("chat:empty", after: .start)?.tip ?? .start
+        kept.publish("m1", to: "chat:begun")
+        return (kept, origin)
+    }
+
+    @Test("who stood at a channel's beginning goes on after a clean stop, and is told after any other")
+    func origin() throws {
+        let (kept, origin) = Self.begun()
+        #expect(origin.isOrigin && origin.tag != .none)
+        let clean = try Self.restarted(kept, isClean: true)
+        #expect(clean.page("chat:empty", after: origin)?.continuity == .whole)
+        #expect(clean.page("chat:begun", after: origin)?.publications.count == 1)
+        #expect(clean.page("chat:begun", after: origin)?.continuity == .whole)
+        let unclean = try Self.restarted(kept, isClean: false)
+        #expect(unclean.page("chat:empty", after: origin)?.continuity == .broken(.epochChanged))
+        // What's kept isn't known to be all that was acknowledged.
+        #expect(unclean.page("chat:begun", after: origin)?.continuity == .broken(.epochChanged))
+        let next = unclean.page("chat:empty", after: origin)?.tip ?? .start
+        unclean.publish("m1", to: "chat:empty")
+        #expect(unclean.page("chat:empty", after: next)?.continuity == .whole)
+        #expect(unclean.page("chat:empty", after: origin)?.continuity == .broken(.epochChanged))
+        // It doesn't outlive what channels leave behind.
+        let later = try Self.restarted(kept, isClean: true, downtime: .seconds(6 * 86_400))
+        #expect(later.page("chat:empty", after: origin)?.continuity == .broken(.epochChanged))
+    }
+
+    @Test("a snapshot of version 1, which had no generation, is read")
+    func firstVersion() throws {
+        let (kept, origin) = Self.begun()
+        var out = ByteBuffer(capacity: 1024)
+        out.append(SnapshotFormat.header(isClean: true, wallClock: 1_000_000))
+        var encoder = SnapshotEncoder(at: kept.now)
+        kept.broker.beginImages()
+        for image in kept.broker.takeImages(100).images { encoder.append(image, to: &out) }
+        encoder.finish(&out)
+        var bytes = out.copyBytes()
+        bytes[8] = 1
+        Self.sign(&bytes)
+        let snapshot = try Self.decode(bytes, at: kept.now, wallClock: 1_000_000)
+        #expect(snapshot.generation == nil && snapshot.channels.count == 1)
+        let next = Kept(seed: 2, at: kept.now)
+        next.broker.restore(snapshot.channels, generation: nil, keepsEpochs: true, at: kept.now)
+        next.broker.start(at: kept.now)
+        #expect(next.page("chat:begun", after: .start)?.publications.count == 1)
+        #expect(next.page("chat:empty", after: origin)?.continuity == .broken(.epochChanged))
+        bytes[8] = 3
+        Self.sign(&bytes)
+        #expect(throws: SnapshotDamage.version(3)) { _ = try Self.decode(bytes, at: kept.now, wallClock: 1) }
+    }
+
     @Test("time goes on while a node is down: ids, history and places end when they would have")
     func downtime() throws {
         let kept = Kept().filled()
@@ -184,12 +239,13 @@ struct SnapshotTests {
         #expect(page?.continuity == .whole && page?.tip == tip)
         #expect(muchLater.page("chat:many", after: .start)?.publications == [])
         let afterAll = try Self.restarted(kept, isClean: true, downtime: .seconds(8 * 86_400))
-        #expect(afterAll.page("chat:many", after: .start)?.tip == .start)
+        let end = afterAll.page("chat:many", after: .start)?.tip
+        #expect(end?.isOrigin == true && end != .origin(kept.broker.generation.word))
         // A wall clock that went back takes nothing away, and gives nothing.
         let bytes = kept.snapshot(isClean: true)
         let back = try Self.decode(bytes, at: kept.now, wallClock: 5)
         let same = Kept(seed: 3, at: kept.now)
-        same.broker.restore(back.channels, keepsEpochs: true, at: kept.now)
+        same.broker.restore(back.channels, generation: back.generation, keepsEpochs: true, at: kept.now)
         #expect(same.broker.held == kept.broker.held)
     }
 

@@ -57,12 +57,19 @@ import Testing
         #expect(chain.judge(after, previous: one.next.tag, pongs: 9) == .deliver)
     }
 
-    @Test("a channel that had none is continued by offset 1, and by nothing else")
+    @Test("a channel that had none is continued by offset 1 of its generation, and by nothing else")
     func first() {
         var chain = Chain()
-        #expect(chain.read(.start, pings: 0) == nil)
+        #expect(chain.read(.origin(Self.mark("generat1")), pings: 0) == nil)
         var late = chain
-        #expect(chain.judge(Self.at(1, "taaaaaa1"), previous: .none, pongs: 1) == .deliver)
+        let other = chain
+        #expect(chain.judge(Self.at(1, "taaaaaa1"), previous: Self.mark("generat1"), pongs: 1) == .deliver)
+        for previous in ["generat2", ""] {
+            var chain = other
+            let before = Position(epoch: Self.mark("epochaaa"), offset: 0, tag: Self.mark(previous))
+            #expect(
+                chain.judge(Self.at(1, "taaaaaa1"), previous: Self.mark(previous), pongs: 1) == .resync(from: before, .epochChanged))
+        }
         #expect(
             late.judge(Self.at(2, "taaaaaa2"), previous: Self.mark("taaaaaa1"), pongs: 1)
                 == .resync(from: Self.at(1, "taaaaaa1"), .gap))

@@ -9,7 +9,7 @@ private struct FeedWorld {
     var chance: Chance
     var feed = ChannelFeed()
     // In Redis.
-    var tip = Position.start
+    var tip: Position
     var stream: [Heard] = []
     let kept: Int
     // On the subscriber link, in order; a pong carries its number.
@@ -21,7 +21,7 @@ private struct FeedWorld {
     var asked: Position?
     var answer: StreamPage?
     // What subscribers saw.
-    var at = Position.start
+    var at: Position
     var seen = Set<Mark>()
     var resyncs = 0
     var complaints: [String] = []
@@ -29,14 +29,16 @@ private struct FeedWorld {
     init(seed: UInt64, kept: Int) {
         chance = Chance(seed: seed)
         self.kept = kept
-        feed.read(.start, reason: .linkLost, pings: 0)
+        tip = .origin(chance.mark())
+        at = tip
+        feed.read(tip, reason: .linkLost, pings: 0)
     }
 
     mutating func publish(isLost: Bool) {
         let publication = Publication(messageClass: .chat, user: "a", device: "", messageId: "m", time: 1, payload: [49])
         if tip.offset == 0 {
             stream = []
-            tip = Position(epoch: chance.mark(), offset: 0, tag: .none)
+            tip = Position(epoch: chance.mark(), offset: 0, tag: tip.tag)
         }
         let previous = tip.tag
         tip = Position(epoch: tip.epoch, offset: tip.offset + 1, tag: chance.mark())
@@ -52,7 +54,8 @@ private struct FeedWorld {
             guard let last = stream.popLast() else { break }
             tip = last.before
         }
-        if tip.offset == 0 { tip = .start }
+        if count == .max { tip = .origin(chance.mark()) }
+        if tip.offset == 0 { tip = .origin(tip.tag) }
     }
 
     mutating func hear() {
@@ -116,8 +119,7 @@ private struct FeedWorld {
                 resyncs += 1
                 at = position
             case .publication(let next):
-                let isFirst = at == .start && next.position.offset == 1
-                if !isFirst && (next.position.epoch != at.epoch || next.position.offset != at.offset + 1 || next.previous != at.tag) {
+                if !at.isContinued(by: next.position, previous: next.previous) {
                     complaints.append("\(next.position) doesn't continue \(at)")
                 }
                 if !seen.insert(next.position.tag).inserted { complaints.append("\(next.position) came twice") }

@@ -10,11 +10,11 @@ private struct Bench {
     var pings: UInt64 = 0
     var pongs: UInt64 = 1
 
-    init(at offset: UInt64 = 5) { feed.read(offset == 0 ? .start : Bench.at(offset), reason: .linkLost, pings: 0) }
+    init(at offset: UInt64 = 5) { feed.read(offset == 0 ? .origin(Bench.tag(0)) : Bench.at(offset), reason: .linkLost, pings: 0) }
 
     /// The tag of a place is its offset, in a history: `a` is the first one, `b` what others wrote after a failover.
     static func tag(_ offset: UInt64, _ history: Character = "a") -> Mark {
-        offset == 0 ? .none : Mark("t\(history)00000\(offset % 10)") ?? .none
+        Mark(offset == 0 ? "generati" : "t\(history)00000\(offset % 10)") ?? .none
     }
 
     static func at(_ offset: UInt64, _ history: Character = "a", epoch: String = "epochaaa") -> Position {
@@ -72,6 +72,34 @@ struct ChannelFeedTests {
         #expect(bench.hear(6...8) == "6 7 8")
         #expect(bench.hear(Bench.heard(8)) == "-")
         #expect(!bench.feed.isFilling && !bench.feed.needsRead)
+    }
+
+    @Test("a first publication that was acknowledged, and is gone or another one by now, is announced")
+    func lostFirst() {
+        var gone = Bench(at: 0)
+        gone.feed.acknowledged(at: Bench.at(1))
+        // The channel stands where it stood: only the promise knows.
+        gone.feed.read(.origin(Bench.tag(0)), reason: .gap, pings: 0)
+        #expect(gone.feed.takeRead() == .origin(Bench.tag(0)))
+        #expect(gone.fill(Bench.page(nil, tip: .origin(Bench.tag(0)))) == "resync 0 epochChanged")
+        #expect(gone.hear(1...2) == "1 2")
+        var other = Bench(at: 0)
+        other.feed.acknowledged(at: Bench.at(1))
+        #expect(other.hear(Bench.heard(1, "b", after: "a", epoch: "epochbbb")) == "gap 1")
+        var heard = Bench(at: 0)
+        heard.feed.acknowledged(at: Bench.at(2))
+        #expect(heard.hear(1...3) == "1 2 3")
+    }
+
+    @Test("an origin of no generation is continued by nothing: what comes is held until history has judged it")
+    func noOrigin() {
+        var bench = Bench(at: 0)
+        bench.feed = ChannelFeed()
+        bench.feed.read(.start, reason: .linkLost, pings: 0)
+        #expect(bench.hear(1...2) == "held held")
+        #expect(bench.feed.takeRead() == .start)
+        let told = bench.fill(Bench.page(nil, tip: Bench.at(2), failure: .epochChanged))
+        #expect(told == "resync 0 epochChanged 1 2")
     }
 
     @Test("behind a hole messages are held; one read from the last place told brings what's missing, then they follow")

@@ -23,6 +23,8 @@ import Testing
 
     struct Foreign: Sendable, CustomTestStringConvertible {
         var kind: StaticString
+        /// One for all its channels.
+        var isOfPartition = false
         /// Commands that make the key; KEY stands for its name.
         var made: [String]
         /// What publish, an older retry, a page, marks and a read position get.
@@ -35,11 +37,17 @@ import Testing
         Foreign(kind: KeySpace.Kind.meta, made: ["SET KEY mine"], answers: all),
         Foreign(kind: KeySpace.Kind.meta, made: ["RPUSH KEY mine"], answers: all),
         Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY name value"], answers: ["foreignKey", "foreignKey", "fine", "fine", "fine"]),
-        Foreign(kind: KeySpace.Kind.stream, made: ["SET KEY mine"], answers: ["foreignKey", "foreignKey", "fine", "fine", "fine"]),
+        Foreign(kind: KeySpace.Kind.stream, made: ["SET KEY mine"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
         Foreign(
-            kind: KeySpace.Kind.stream, made: ["XADD KEY * name value"], answers: ["foreignKey", "foreignKey", "fine", "fine", "fine"]),
+            kind: KeySpace.Kind.stream, made: ["XADD KEY * name value"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
         Foreign(
-            kind: KeySpace.Kind.stream, made: ["XADD KEY 1-1 g a p b d c"], answers: ["foreignKey", "foreignKey", "fine", "fine", "fine"]),
+            kind: KeySpace.Kind.stream, made: ["XADD KEY 1-1 g a p b d c"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
+        Foreign(
+            kind: KeySpace.Kind.generation, isOfPartition: true, made: ["SET KEY mine"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
+        Foreign(
+            kind: KeySpace.Kind.generation, isOfPartition: true, made: ["DEL KEY", "HSET KEY a b"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
         Foreign(kind: KeySpace.Kind.reads, made: ["SET KEY mine"], answers: ["fine", "fine", "fine", "foreignKey", "foreignKey"]),
         Foreign(kind: KeySpace.Kind.reads, made: ["HSET KEY alice mine"], answers: ["fine", "fine", "fine", "fine", "foreignKey"]),
     ]
@@ -50,13 +58,14 @@ import Testing
         let node = Node(fixture, "aaaaaaaaaaaa")
         #expect(node.goUp())
         let client = fixture.server.client()
-        let key = Self.key(one.kind)
+        let origin = node.tip(Self.channel)
+        let key = one.isOfPartition ? Self.keys.key(Partition.of(Self.channel), one.kind) : Self.key(one.kind)
         for command in one.made {
             _ = client.text(command.split(separator: " ").map { $0 == "KEY" ? key : [UInt8]($0.utf8) })
         }
         func dump() -> String { client.text([[UInt8]("DUMP".utf8), key]) + client.text([[UInt8]("PTTL".utf8), key]) }
         let before = dump()
-        let old = PublishAttempt(age: .seconds(10_000), since: .start)
+        let old = PublishAttempt(age: .seconds(10_000), since: origin)
         let tags = [
             node.publish("x", id: "m1", to: Self.channel),
             node.publish("x", id: "m2", to: Self.channel, attempt: old),
@@ -100,6 +109,77 @@ import Testing
         #expect((try? node.published[again]?.get())?.position.offset == 2)
     }
 
+    @Test("a retry whose channel has lost its place is uncertain, and isn't published; another content is a conflict all the same")
+    func lostPlace() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let client = fixture.server.client()
+        func publish(_ text: String, _ id: String) -> String {
+            let tag = node.publish(text, id: id, to: Self.channel)
+            _ = fixture.run { node.published[tag] != nil }
+            if case .success(let result)? = node.published[tag] { return "\(result.position.offset)\(result.isDuplicate ? " again" : "")" }
+            return Self.code(node.published[tag])
+        }
+        #expect([publish("1", "m1"), publish("2", "m2"), publish("2", "m2")] == ["1", "2", "2 again"])
+        // Evicted, with nothing since, and begun anew since.
+        _ = client.text([[UInt8]("DEL".utf8), Self.key(KeySpace.Kind.meta)])
+        #expect(publish("2", "m2") == "uncertain")
+        #expect(publish("other", "m2") == "duplicateConflict")
+        #expect(publish("3", "m3") == "1")
+        #expect(publish("2", "m2") == "uncertain")
+        // Rolled back behind it, in its epoch.
+        #expect(publish("4", "m4") == "2")
+        _ = client.text([[UInt8]("HSET".utf8), Self.key(KeySpace.Kind.meta), [UInt8]("s".utf8), [UInt8]("1".utf8)])
+        #expect([publish("4", "m4"), publish("3", "m3")] == ["uncertain", "1 again"])
+    }
+
+    @Test("a channel whose record was evicted stands nowhere that could be continued, until it begins anew")
+    func evicted() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let client = fixture.server.client()
+        func judged(_ position: Position) -> HistoryPage.Continuity? {
+            let tag = node.readHistory(Self.channel, HistoryQuery(after: .position(position), limit: 10))
+            _ = fixture.run { node.pages[tag] != nil }
+            return try? node.pages[tag]?.get().continuity
+        }
+        guard let origin = node.tip(Self.channel) else { return #expect(Bool(false)) }
+        let first = node.publish("1", id: "m1", to: Self.channel)
+        #expect(fixture.run { node.published[first] != nil })
+        #expect(judged(origin) == .whole)
+        _ = client.text([[UInt8]("DEL".utf8), Self.key(KeySpace.Kind.meta)])
+        #expect(node.tip(Self.channel) == .start)
+        #expect(judged(origin) == .broken(.epochChanged) && judged(.start) == .broken(.epochChanged))
+        let second = node.publish("2", id: "m2", to: Self.channel)
+        #expect(fixture.run { node.published[second] != nil })
+        #expect(judged(origin) == .broken(.epochChanged) && judged(.start) == .broken(.epochChanged))
+    }
+
+    @Test("a generation holds for 3.5 to 7 days; with memory full none is made, and nothing can be proved of an empty channel")
+    func generation() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let client = fixture.server.client()
+        let key = KeySpace(prefix: "hub")!.key(Partition.of(Self.channel), KeySpace.Kind.generation)
+        let days: UInt64 = 86_400_000
+        var spans: [UInt64] = []
+        for _ in 0..<20 {
+            _ = client.text([[UInt8]("DEL".utf8), key])
+            #expect(node.tip(Self.channel)?.tag != Mark.none)
+            spans.append(UInt64(client.text([[UInt8]("PTTL".utf8), key]).dropFirst()) ?? 0)
+        }
+        #expect(spans.allSatisfy { $0 > days * 7 / 2 - 60_000 && $0 <= days * 7 } && Set(spans.map { $0 / days }).count > 1)
+        _ = client.text([[UInt8]("DEL".utf8), key])
+        client.text("CONFIG", "SET", "maxmemory", "1")
+        #expect(node.tip(Self.channel) == .start)
+        #expect(client.text([[UInt8]("EXISTS".utf8), key]) == ":0")
+        client.text("CONFIG", "SET", "maxmemory", "0")
+        #expect(node.tip(Self.channel)?.tag != Mark.none)
+    }
+
     @Test("entries of others among ours are a named error, and so is what can't be read; deleted ones are a hole that's named")
     func foreignEntries() {
         let fixture = RedisFixture()
@@ -116,12 +196,13 @@ import Testing
             _ = fixture.run { node.pages[tag] != nil }
             return node.pages[tag]
         }
+        guard let origin = node.tip(Self.channel) else { return #expect(Bool(false)) }
         publish(1...6)
         _ = client.text(["XDEL", "KEY", "4-0"].map { $0 == "KEY" ? stream : [UInt8]($0.utf8) })
-        let holed = try? page(HistoryQuery(after: .position(.start), limit: 10))?.get()
+        let holed = try? page(HistoryQuery(after: .position(origin), limit: 10))?.get()
         #expect(holed?.continuity == .broken(.trimmed))
         #expect(holed?.publications.map(\.position.offset) == [1, 2, 3, 5, 6])
-        let retry = node.publish("4", id: "m-old", to: Self.channel, attempt: PublishAttempt(age: .seconds(10_000), since: .start))
+        let retry = node.publish("4", id: "m-old", to: Self.channel, attempt: PublishAttempt(age: .seconds(10_000), since: origin))
         #expect(fixture.run { node.published[retry] != nil })
         #expect(Self.code(node.published[retry]) == "uncertain")
         let meta = Self.key(KeySpace.Kind.meta)
@@ -239,12 +320,13 @@ import Testing
         let fixture = RedisFixture()
         let node = Node(fixture, "aaaaaaaaaaaa")
         #expect(node.goUp())
+        let origin = node.tip(Self.channel) ?? .start
         let first = node.publish("1", id: "m1", to: Self.channel)
         #expect(fixture.run { Self.code(node.published[first]) == "fine" })
         let client = fixture.server.client()
         client.text("CONFIG", "SET", "maxmemory", "1")
         let full = node.publish("2", id: "m2", to: Self.channel)
-        let page = node.readHistory(Self.channel, HistoryQuery(after: .position(.start), limit: 10))
+        let page = node.readHistory(Self.channel, HistoryQuery(after: .position(origin), limit: 10))
         #expect(fixture.run { node.published[full] != nil && node.pages[page] != nil })
         #expect(Self.code(node.published[full]) == "storeFull" && Self.code(node.pages[page]) == "fine")
         client.text("CONFIG", "SET", "maxmemory", "0")

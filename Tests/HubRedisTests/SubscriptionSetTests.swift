@@ -4,6 +4,8 @@ import HubRedis
 import HubWire
 import Testing
 
+private let generation = Mark(chance: 9)
+
 @Suite struct SubscriptionSetTests {
     static let now = Instant(nanoseconds: 1_000_000_000)
     static let later = now + .seconds(31)
@@ -18,7 +20,7 @@ import Testing
     static func goLive(_ set: inout SubscriptionSet, _ index: Int) {
         set.subscribed(index)
         _ = set.takeRead()
-        _ = set.read(index, set[index].generation, .start, pings: 0)
+        _ = set.read(index, set[index].generation, .origin(generation), pings: 0)
     }
 
     @Test("a channel is ready when its subscription is confirmed and its position is read, in this order")
@@ -32,7 +34,7 @@ import Testing
         set.subscribed(index)
         #expect(!set.isReady)
         #expect(set.takeRead() == index)
-        let outcome = set.read(index, set[index].generation, .start, pings: 0)
+        let outcome = set.read(index, set[index].generation, .origin(generation), pings: 0)
         #expect(outcome != nil && outcome?.missed == nil)
         #expect(set.isReady)
     }
@@ -124,13 +126,13 @@ import Testing
         set.unwant(dropped, at: Self.now)
         set.linkLost()
         #expect(set.count == 2 && set.unready == 2)
-        #expect(set.read(half, old, .start, pings: 0) == nil)
+        #expect(set.read(half, old, .origin(generation), pings: 0) == nil)
         #expect(set.takeSubscribes().sorted() == [kept, half].sorted())
         Self.goLive(&set, kept)
         Self.goLive(&set, half)
         #expect(set.isReady)
         // Where the channel stood is known from before: that's what tells whether anything was missed.
-        #expect(set[kept].chain.position == .start)
+        #expect(set[kept].chain.position == .origin(generation))
     }
 
     @Test("a subscription that Redis ends by itself is made anew")
@@ -212,7 +214,7 @@ import Testing
             case 60..<75: exchange()
             case 75..<90: reply()
             case 90..<93:
-                if let index = set.takeRead() { _ = set.read(index, set[index].generation, .start, pings: 0) }
+                if let index = set.takeRead() { _ = set.read(index, set[index].generation, .origin(generation), pings: 0) }
             case 93..<94:
                 redis = []
                 replies = []
@@ -224,7 +226,7 @@ import Testing
         for _ in 0..<10 {
             exchange()
             while !replies.isEmpty { reply() }
-            while let index = set.takeRead() { _ = set.read(index, set[index].generation, .start, pings: 0) }
+            while let index = set.takeRead() { _ = set.read(index, set[index].generation, .origin(generation), pings: 0) }
         }
         #expect(redis == Set(wanted.map { Self.name($0) }))
         #expect(set.count == wanted.count)
@@ -267,7 +269,7 @@ import Testing
         SubscriptionSetTests.goLive(&set, here)
         #expect(set.isReady)
         // Where it stood is remembered: a re-link compares.
-        #expect(set[here].chain.position == .start)
+        #expect(set[here].chain.position == .origin(generation))
     }
 
     @Test("a channel that nobody wants any more goes with its lane")

@@ -12,6 +12,7 @@ import Testing
     func roundTrip() {
         let cases: [(Position, String)] = [
             (.start, ".0."),
+            (.origin(mark("hgfedcba")), ".0.hgfedcba"),
             (Position(epoch: mark("abcdefgh"), offset: 17, tag: mark("q3q3q3q3")), "abcdefgh.17.q3q3q3q3"),
             (Position(epoch: mark("abcdefgh"), offset: 0, tag: .none), "abcdefgh.0."),
             (Position(epoch: .none, offset: 5, tag: mark("22222222")), ".5.22222222"),

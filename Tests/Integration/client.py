@@ -65,6 +65,10 @@ class Client:
     def chat(self, channel, text, **fields):
         return self.request("chat", channel=channel, payload={"text": text}, **fields)
 
+    def where(self, channel):
+        """The position at which the channel stands."""
+        return self.request("history", channel=channel, reverse=True, limit=1)["position"]
+
     # Receiving
 
     def expect(self, question=None, seconds=15, **fields):

@@ -295,7 +295,8 @@ class Bot:
                 of.due = after
             else:
                 self.outbox.pop(of.id, None)
-                self.crowd.finally_refused.append((of.id, message["code"]))
+                refused = self.crowd.uncertain if message["code"] == "uncertain" else self.crowd.finally_refused
+                refused.append((of.id, message["code"]))
         elif kind == "subscribe":
             for channel in of:
                 self.due_subscription[channel] = after

@@ -152,6 +152,8 @@ class Crowd:
         self.shapes = set()
         self.refusals, self.troubles = collections.Counter(), collections.Counter()
         self.finally_refused, self.strays = [], []
+        # Retries of what was lost with its channel.
+        self.uncertain = []
         self.delivered = 0
         self.last = {}
         self.acks = []
@@ -256,6 +258,7 @@ class Crowd:
         print(text, f"refused {dict(self.refusals)}, closes {dict(self.closes)}, troubles {dict(self.troubles)}", sep="\n")
         assert not self.strays, self.strays
         assert not self.finally_refused, self.finally_refused
+        assert is_lossy or not self.uncertain, self.uncertain
         return Verdict(text, self)
 
     def _behind(self):

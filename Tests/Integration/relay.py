@@ -81,9 +81,16 @@ class LinkRelay(Relay):
     def __init__(self, server):
         self.frozen = None
         self.kinds = {}
+        self.doomed = set()
         super().__init__(server)
 
+    def lose(self, kind):
+        """The links of that kind are cut at their next byte, which is lost, as all that the relay holds back."""
+        self.doomed |= {end for end, known in list(self.kinds.items()) if known == kind}
+
     def _pass(self, source, other):
+        if source in self.doomed or other in self.doomed:
+            return self._drop(source, other)
         if self.frozen and self.frozen in (self.kinds.get(source), self.kinds.get(other)):
             time.sleep(0.005)
             return

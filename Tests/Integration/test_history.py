@@ -1,5 +1,6 @@
 """History over WebSocket and HTTP, publishing over HTTP once and in batches; embedded and with two nodes."""
 
+import re
 import time
 import urllib.parse
 
@@ -80,9 +81,10 @@ def test_pages_in_both_directions_with_bounds_and_limits(nodes, channel):
 
 
 def test_a_walk_by_positions_finds_everything_once(nodes, channel):
-    kept = fill(nodes, channel, 25)
     with Client(nodes[-1], user="bob") as bob:
-        forwards, answer = [], bob.request("history", channel=channel, since=".0.", limit=4)
+        origin = bob.where(channel)
+        kept = fill(nodes, channel, 25)
+        forwards, answer = [], bob.request("history", channel=channel, since=origin, limit=4)
         assert answer["recovered"] is True
         while True:
             forwards += answer["publications"]
@@ -97,6 +99,25 @@ def test_a_walk_by_positions_finds_everything_once(nodes, channel):
                 break
             answer = bob.request("history", channel=channel, reverse=True, limit=4, before=answer["publications"][-1]["position"])
     assert forwards == list(kept.values()) and backwards == list(reversed(forwards))
+
+
+def test_a_page_that_is_empty_between_its_bounds_ends_where_it_was_asked_from(nodes, channel):
+    with Client(nodes[-1], user="bob") as bob:
+        origin = bob.where(channel)
+        kept = fill(nodes, channel, 10)
+        for since, before in ((origin, 1), (kept[4]["position"], kept[5]["position"]), (kept[4]["position"], 3), (kept[10]["position"], 11)):
+            answer = bob.request("history", channel=channel, since=since, before=before)
+            body = page(nodes, channel, since=since, before=before)[2]
+            for empty in (answer, body):
+                assert (empty["publications"], empty["recovered"], empty["position"]) == ([], True, since), (since, before)
+        # So a walk goes on from there, and misses nothing.
+        answer = bob.request("history", channel=channel, since=kept[4]["position"], before=5)
+        answer = bob.request("history", channel=channel, since=answer["position"])
+        assert [message["offset"] for message in answer["publications"]] == [5, 6, 7, 8, 9, 10]
+        # Nothing to go on from: an offset alone is no position, and what can't be proved goes on from nowhere.
+        for since in (4, "qqqqqqqq.4.qqqqqqqq"):
+            empty = bob.request("history", channel=channel, since=since, before=1)
+            assert (empty["publications"], empty["position"]) == ([], kept[10]["position"])
 
 
 def test_by_time(nodes, channel):
@@ -128,7 +149,7 @@ def test_a_position_that_does_not_continue_is_told(nodes, channel):
 def test_a_channel_that_never_was(nodes, channel):
     with Client(nodes[-1], user="bob") as bob:
         answer = bob.request("history", channel=channel)
-        assert (answer["offset"], answer["position"], answer["publications"]) == (0, ".0.", [])
+        assert (answer["offset"], answer["publications"]) == (0, []) and re.fullmatch(r"\.0\.[a-z2-7]{8}", answer["position"])
     assert page(nodes, "none:x")[2]["publications"] == []
 
 

@@ -61,20 +61,35 @@ def test_what_was_missed_comes_in_the_ack_then_live(servers, subprotocols):
 def test_a_channel_that_had_nothing_yet_recovers(servers):
     nodes = servers()
     with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
-        assert bob.subscribe("room")["position"] == ".0."
+        origin = bob.subscribe("room")["position"]
+        assert origin.startswith(".0.") and len(origin) == 11 and alice.where("room") == origin
         bob.request("unsubscribe", channel="room")
-        assert bob.request("subscribe", channel="room", position=".0.")["recovered"] is True
+        assert bob.request("subscribe", channel="room", position=origin)["recovered"] is True
         bob.request("unsubscribe", channel="room")
         alice.chat("room", "first")
-        ack = bob.request("subscribe", channel="room", position=".0.")
+        ack = bob.request("subscribe", channel="room", position=origin)
         assert ack["recovered"] is True and [message["offset"] for message in ack["publications"]] == [1]
+
+
+@pytest.mark.parametrize("said", [0, 1])
+def test_a_beginning_that_proves_nothing_is_told(servers, said):
+    nodes = servers()
+    with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        for number in range(said):
+            alice.chat("room", str(number))
+        # As earlier versions wrote it, and of other data.
+        for position in (".0.", ".0.qqqqqqqq"):
+            ack = bob.request("subscribe", channel="room", position=position)
+            assert (ack["recovered"], ack["reason"], ack["offset"]) == (False, "epochChanged", said)
+            bob.request("unsubscribe", channel="room")
 
 
 def test_payloads_of_the_other_format_are_rewritten_in_pages_too(servers):
     nodes = servers()
     with Client(nodes[0], user="alice", subprotocols=FORMATS["msgpack"]) as alice, Client(nodes[-1], user="bob") as bob:
+        origin = bob.where("room")
         alice.request("chat", channel="room", payload={"bytes": b"\x01\x02", "half": 0.5})
-        page = bob.request("subscribe", channel="room", position=".0.")["publications"]
+        page = bob.request("subscribe", channel="room", position=origin)["publications"]
         assert page[0]["payload"] == {"bytes": "AQI=", "half": 0.5}
         assert bob.request("history", channel="room")["publications"] == page
 
@@ -123,13 +138,14 @@ def test_pages_join_at_the_end(servers):
 def test_one_who_catches_up_may_give_it_up(servers):
     nodes = servers(**{"limits.historyPage": 2})
     with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        origin = bob.where("room")
         for number in range(6):
             alice.chat("room", str(number))
-        assert bob.request("subscribe", channel="room", position=".0.")["more"]
+        assert bob.request("subscribe", channel="room", position=origin)["more"]
         bob.request("unsubscribe", channel="room")
         assert bob.try_request("unsubscribe", channel="room")["code"] == "notSubscribed"
         # An ordinary page now, whose end subscribes nobody.
-        assert "more" not in bob.request("history", channel="room", since=".0.", limit=10)
+        assert "more" not in bob.request("history", channel="room", since=origin, limit=10)
         alice.chat("room", "6")
         bob.sync()
         assert not [message for message in bob.inbox if message["type"] == "chat"]
@@ -138,9 +154,9 @@ def test_one_who_catches_up_may_give_it_up(servers):
 def test_large_pages_stay_below_the_outbound_limit(servers):
     nodes = servers(**{"limits.outboundBytes": "100KB"})
     with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        asked = [{"channel": f"room:{number}", "position": bob.where(f"room:{number}")} for number in range(3)]
         for number in range(60):
             alice.request("chat", channel=f"room:{number % 3}", payload="x" * 5000)
-        asked = [{"channel": f"room:{number}", "position": ".0."} for number in range(3)]
         for entry in bob.request("subscribe", channels=asked)["channels"]:
             got = entry.get("publications", [])
             while entry.get("more"):
@@ -266,14 +282,15 @@ def test_small_memory_and_small_pages_change_nothing(servers):
 def test_a_connection_that_goes_during_its_recovery_leaves_nothing_behind(servers):
     nodes = servers()
     with Client(nodes[0], user="alice") as alice:
+        origin = alice.where("room")
         for number in range(50):
             alice.chat("room", str(number))
         for number in range(100):
             bob = Client(nodes[-1], user="bob")
-            bob.send({"type": "subscribe", "id": 1, "channel": "room", "position": ".0."})
+            bob.send({"type": "subscribe", "id": 1, "channel": "room", "position": origin})
             bob.vanish()
         with Client(nodes[-1], user="carol") as carol:
-            assert len(carol.request("subscribe", channel="room", position=".0.")["publications"]) == 50
+            assert len(carol.request("subscribe", channel="room", position=origin)["publications"]) == 50
             alice.chat("room", "live")
             assert carol.expect(type="chat")["offset"] == 51
         eventually(lambda: nodes[-1].metric("hub_sessions") <= 1 and nodes[-1].metric("hub_subscriptions") <= 2)
@@ -282,10 +299,11 @@ def test_a_connection_that_goes_during_its_recovery_leaves_nothing_behind(server
 def test_requests_behind_a_recovery_keep_their_order(servers):
     nodes = servers()
     with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        origin = bob.where("room")
         for number in range(5):
             alice.chat("room", str(number))
         for envelope in (
-                {"type": "subscribe", "id": 1, "channel": "room", "position": ".0."}, {"type": "chat", "id": 2, "channel": "room", "payload": "mine"},
+                {"type": "subscribe", "id": 1, "channel": "room", "position": origin}, {"type": "chat", "id": 2, "channel": "room", "payload": "mine"},
                 {"type": "history", "id": 3, "channel": "room"}, {"type": "unsubscribe", "id": 4, "channel": "room"},
                 {"type": "subscribe", "id": 5, "channel": "room"}):
             bob.send(envelope)
@@ -327,7 +345,7 @@ def test_a_late_retry_is_settled_by_history_or_uncertain(servers):
         assert "duplicate" not in new and new["offset"] == first["offset"] + 1
         # Nothing to go by.
         assert other.try_request("chat", channel="room", messageId="m3", age=5_000, payload=1)["code"] == "uncertain"
-        gone = foreign(before if before != ".0." else first["position"], epoch="qqqqqqqq", tag="qqqqqqqq", offset=1)
+        gone = foreign(first["position"], epoch="qqqqqqqq", tag="qqqqqqqq", offset=1)
         assert other.try_request("chat", channel="room", messageId="m4", age=5_000, since=gone, payload=1)["code"] == "uncertain"
         assert alice.request("history", channel="room", reverse=True, limit=1)["offset"] == new["offset"]
         # Fields that can't be what they must.
@@ -437,10 +455,11 @@ def test_a_cut_between_node_and_redis_is_filled_or_announced(start):
 def test_a_channel_asked_for_twice_at_once_is_joined_once(servers):
     nodes = servers()
     with Client(nodes[0], user="alice") as alice, Client(nodes[-1], user="bob") as bob:
+        origin = bob.where("room")
         for number in range(5):
             alice.chat("room", str(number))
         bob.send({"type": "subscribe", "id": "a", "channel": "room"})
-        bob.send({"type": "subscribe", "id": "b", "channel": "room", "position": ".0."})
+        bob.send({"type": "subscribe", "id": "b", "channel": "room", "position": origin})
         for number in range(5, 25):
             alice.chat("room", str(number))
         heard = [bob.expect(lambda message: message["type"] in ("ack", "chat"))]

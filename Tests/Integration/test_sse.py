@@ -144,7 +144,7 @@ def test_a_browser_comes_back_by_itself_when_its_node_does(start):
         start(Hub, port=hub.port)
         tab.wait("heard.filter((message) => message.event === 'welcome').length === 2", 30)
         # Another node knows nothing of the old one's channel (embedded): the position that the browser brought says so.
-        assert tab.value("heard.at(-1).channels['room:back']")["position"] == ".0."
+        assert tab.value("heard.at(-1).channels['room:back']")["position"].startswith(".0.")
         assert "recovered" in tab.value("heard.at(-1).channels['room:back']")
 
 

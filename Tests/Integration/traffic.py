@@ -102,7 +102,8 @@ class Listener:
                     message = json.loads(self.client.socket.recv(timeout=0.1))
                 except TimeoutError:
                     continue
-                if message["type"] == "chat" or message.get("event") == "resync":
+                # Its inbox, which has nothing, may be announced too.
+                if (message["type"] == "chat" or message.get("event") == "resync") and message["channel"] in self.heard:
                     self.heard[message["channel"]].append(message)
         except BaseException as error:
             self.failure = error

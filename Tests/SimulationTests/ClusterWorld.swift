@@ -29,6 +29,8 @@ final class ClusterWorld {
     /// What a failover would find: written behind the primary's back.
     private var replica = ModelRedis.Data()
     private var checker = DeliveryChecker()
+    private var failovers = 0
+    private let seed: UInt64
     private var isolatedUntil: [Instant]
     /// Messages that nodes took for somebody else's.
     var strangers = 0
@@ -40,13 +42,14 @@ final class ClusterWorld {
 
     var now: Instant { timeline.now }
 
-    init(seed: UInt64, nodes: Int = 3, clients: Int = 10, channels: Int = 3) {
+    init(seed: UInt64, nodes: Int = 3, clients: Int = 10, channels: Int = 3, generationsLast: Bool = false) {
+        self.seed = seed
         chance = Chance(seed: seed)
         historyMax = [8, 40, 200][Int(chance.next() % 3)]
-        primary = ModelRedis(historyMax: historyMax)
+        primary = ModelRedis(historyMax: historyMax, seed: seed, generationsLast: generationsLast)
         isolatedUntil = [Instant](repeating: Instant(nanoseconds: 0), count: nodes)
         self.channels = (0..<channels).map { Name(trusted: [UInt8]("room:\($0)".utf8)) }
-        for number in 0..<nodes { self.nodes.append(SimulatedNode(self, number: number, server: primary)) }
+        for number in 0..<nodes { self.nodes.append(SimulatedNode(self, number: number, server: primary, failover: 0)) }
         for number in 0..<clients {
             var followed = self.channels.filter { _ in chance.next() % 3 > 0 }
             if followed.isEmpty { followed = [self.channels[0]] }
@@ -54,6 +57,9 @@ final class ClusterWorld {
         }
         tick()
     }
+
+    /// Before anything happens: nodes may write to a primary that was replaced, which nobody but those who write is told of.
+    func mayFailOver() { checker = DeliveryChecker(mayTakeBack: true) }
 
     private func tick() {
         for node in nodes { node.run { node.turn() } }
@@ -240,6 +246,14 @@ final class ClusterWorld {
         clients[client].owed.removeAll { $0.publication.messageId == publication.messageId }
     }
 
+    /// Nobody can say whether anybody will be handed it.
+    func uncertain(_ publication: Publication, _ channel: Name, client: Int, connection: Int) {
+        guard clients[client].isOn(connection) else { return }
+        trace("\(clients[client].name)'s \(publication.messageId) is uncertain")
+        checker.refused(DeliveryChecker.Message(user: publication.user, id: publication.messageId), in: channel)
+        clients[client].owed.removeAll { $0.publication.messageId == publication.messageId }
+    }
+
     // MARK: Faults
 
     func isolate(_ node: Int, for span: Span) {
@@ -262,7 +276,7 @@ final class ClusterWorld {
         nodes[node].isGone = true
         nodes[node].commands.cut()
         nodes[node].pubsub.cut()
-        nodes[node] = SimulatedNode(self, number: node, server: primary)
+        nodes[node] = SimulatedNode(self, number: node, server: primary, failover: failovers)
     }
 
     func freeze(for span: Span) {
@@ -286,7 +300,16 @@ final class ClusterWorld {
         }
     }
 
-    func forgetChannel() { primary.data.channels[channels[Int(chance.next() % UInt64(channels.count))]] = nil }
+    func forgetChannel() {
+        let channel = channels[Int(chance.next() % UInt64(channels.count))]
+        trace("\(channel)'s record is evicted")
+        primary.forget(channel)
+    }
+
+    func endGeneration() {
+        trace("the generation ends")
+        primary.endGeneration()
+    }
 
     /// The replica has everything that was written up to now.
     func replicate() { replica = primary.data }
@@ -294,14 +317,17 @@ final class ClusterWorld {
     /// The replica takes over. Nodes hear of it one after the other; who hasn't yet goes on with the old primary.
     func failOver() {
         trace("the replica takes over")
-        let next = ModelRedis(historyMax: historyMax)
+        failovers += 1
+        let next = ModelRedis(historyMax: historyMax, seed: seed &+ UInt64(failovers) << 32)
         next.data = replica
         primary = next
         for node in nodes {
             plan(now + chance.span(in: .zero..<(.seconds(3)))) { [weak self] in
                 guard let self, self.nodes.contains(where: { $0 === node }) else { return }
                 node.run {
+                    // Whoever hears late hears of the latest one.
                     node.server = self.primary
+                    node.failover = self.failovers
                     self.cut(node)
                 }
             }
@@ -318,6 +344,7 @@ final class ClusterWorld {
         for node in nodes.indices {
             let running = nodes[node]
             if running.server !== primary { running.server = primary }
+            running.failover = failovers
             if running.commands.server !== primary || running.pubsub.server !== primary { cut(running) }
         }
         pass(.seconds(10))

@@ -22,11 +22,13 @@ final class ModelLink {
     }
 
     /// False when there's nobody.
-    func open(to server: ModelRedis) -> Bool {
+    /// `failover`: the one that made it the primary, as far as the node knows.
+    func open(to server: ModelRedis, failover: Int) -> Bool {
         guard world.canReach(node), server.frozenUntil <= world.now else { return false }
         number = world.makeLinkNumber()
         self.server = server
         life = server.life
+        server.pass(failover: failover)
         isUp = true
         return true
     }

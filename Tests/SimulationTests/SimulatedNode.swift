@@ -40,6 +40,8 @@ final class SimulatedNode {
     private var lastMail = Instant(nanoseconds: 0)
     /// Which server it takes for the primary.
     var server: ModelRedis
+    /// The failover that made it one.
+    var failover: Int
     var pausedUntil = Instant(nanoseconds: 0)
     var isGone = false
     /// What came while it was paused.
@@ -51,10 +53,11 @@ final class SimulatedNode {
     private var asked: [UInt64: Asked] = [:]
     private var lastTag: UInt64 = 0
 
-    init(_ world: ClusterWorld, number: Int, server: ModelRedis) {
+    init(_ world: ClusterWorld, number: Int, server: ModelRedis, failover: Int) {
         self.world = world
         self.number = number
         self.server = server
+        self.failover = failover
         wishes = SubscriptionSet(seed: world.chance.next())
         var limits = RecoveryMachine.Limits()
         limits.recent = 8
@@ -108,9 +111,11 @@ final class SimulatedNode {
     }
 
     private func openLinks(_ now: Instant) {
-        if !commands.isUp, commandsAgainAt <= now, !commands.open(to: server) { commandsAgainAt = now + world.backoff() }
+        if !commands.isUp, commandsAgainAt <= now, !commands.open(to: server, failover: failover) {
+            commandsAgainAt = now + world.backoff()
+        }
         if !pubsub.isUp, pubsubAgainAt <= now {
-            if pubsub.open(to: server) { ping() } else { pubsubAgainAt = now + world.backoff() }
+            if pubsub.open(to: server, failover: 0) { ping() } else { pubsubAgainAt = now + world.backoff() }
         }
     }
 
@@ -336,9 +341,7 @@ final class SimulatedNode {
         commands.ask(
             { server in
                 let (result, heard) = server.publish(call.publication, to: call.channel, &world.chance)
-                world.trace(
-                    "Redis has \(call.publication.user)'s \(call.publication.messageId) in \(call.channel) at \(result.position)\(result.isDuplicate ? " already" : "")"
-                )
+                world.trace("Redis has \(call.publication.user)'s \(call.publication.messageId) in \(call.channel): \(result)")
                 if let heard { world.handOut(heard, of: call.channel, from: server) }
                 return result
             }, answer: { [weak self] result in self?.run { self?.published(call, result) } },
@@ -346,7 +349,12 @@ final class SimulatedNode {
             lost: { [weak self] in self?.run { self?.publishing.append(call) } })
     }
 
-    private func published(_ call: Publishing, _ result: PublishResult) {
+    private func published(_ call: Publishing, _ answer: ModelRedis.Answer) {
+        guard case .published(let result) = answer else {
+            return mail { [weak self] in
+                self?.world.uncertain(call.publication, call.channel, client: call.client, connection: call.connection)
+            }
+        }
         if let index = wishes.find(world.liveName(call.channel)) { wishes.acknowledged(index, at: result.position) }
         answerPublish(call, result)
     }

@@ -33,7 +33,13 @@ extension MemoryBroker {
     }
 
     /// Positions, history, ids and read positions are gone; channels begin with new epochs.
-    package func loseAllData() { eachChannel { $0.loseData() } }
+    package func loseAllData() {
+        eachChannel { $0.loseData() }
+        endGeneration()
+    }
+
+    /// As after five days: what stood at an origin can't be proved any more.
+    package func endGeneration() { generation = Generation(word: newEpoch(), ends: .distantFuture) }
 
     /// As after a failover that lost the last `count` writes of a channel: its offsets are given out again. Bounded by what history holds.
     package func rollBack(_ channel: Name, by count: Int) { rollBackChannel(channel, by: count) }

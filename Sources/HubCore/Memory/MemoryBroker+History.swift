@@ -8,10 +8,10 @@ extension MemoryBroker {
         let page: HistoryPage
         if let channel = channels[name] {
             expire(channel, at: now, idsMax: 4)
-            page = channel.page(query)
+            page = channel.page(query, origin)
         } else {
             // Reading makes no channel.
-            page = MemoryChannel(name: name, options: HistoryOptions(), place: 0).page(query)
+            page = MemoryChannel(name: name, options: HistoryOptions(), place: 0).page(query, origin)
         }
         outputs.append(.historyRead(name, .success(page), tag))
     }

@@ -22,6 +22,10 @@ package final class MemoryBroker: Broker {
     private var idCount = 0
     private var readCount = 0
     private var isAdvancing = false
+    /// Where channels stand of which there's nothing (decision 0135). It's kept by clean snapshots alone, and never as long as a channel's place
+    /// after its last publication: under one generation, a channel without a place has never begun.
+    package internal(set) var generation: Generation
+    var origin: Position { .origin(generation.word) }
     var faults = Faults()
     package var keeper: (any BrokerKeeper)?
     /// How often something that a snapshot holds was changed.
@@ -32,6 +36,8 @@ package final class MemoryBroker: Broker {
 
     /// `namespaces`: by name; `""` holds for every other one.
     package init(namespaces: [String: HistoryOptions], chance: Chance, limits: MemoryLimits = MemoryLimits(), node: Name = .empty) {
+        var chance = chance
+        generation = Generation(word: chance.mark(), ends: .distantFuture)
         self.chance = chance
         self.limits = limits
         self.node = node
@@ -50,6 +56,7 @@ package final class MemoryBroker: Broker {
 
     package func start(at now: Instant) {
         walk = Patrol(period: .seconds(10), stepsMax: 256, at: now)
+        if generation.ends == .distantFuture { generation.ends = now + Generation.life }
         outputs.append(.health(.up))
     }
 
@@ -61,13 +68,13 @@ package final class MemoryBroker: Broker {
         let key = MessageKey(sender: publication.user, messageId: publication.messageId)
         let digest = MemoryBroker.digest(of: publication)
         if !key.messageId.isEmpty, let first = channel.remembered(key), first.ends > now {
-            return outputs.append(.published(repeated(first.position, isSame: first.digest == digest), tag))
+            return outputs.append(.published(channel.repeated(first.position, isSame: first.digest == digest), tag))
         }
         if let attempt, attempt.isOlder(than: channel.options.dedup) {
-            switch channel.search(for: key, after: attempt.since) {
+            switch channel.search(for: key, after: attempt.since, origin) {
             case .published(let earlier):
                 let isSame = MemoryBroker.digest(of: earlier.publication) == digest
-                return outputs.append(.published(repeated(earlier.position, isSame: isSame), tag))
+                return outputs.append(.published(channel.repeated(earlier.position, isSame: isSame), tag))
             case .unknown: return outputs.append(.published(.failure(.uncertain), tag))
             case .notPublished: break
             }
@@ -81,19 +88,12 @@ package final class MemoryBroker: Broker {
         let mark = chance.mark()
         changes += 1
         let positioned = counting(channel) { channel in
-            let positioned = channel.append(publication, epoch: epoch, tag: mark, at: now)
+            let positioned = channel.append(publication, epoch: epoch, origin: origin, tag: mark, at: now)
             if !key.messageId.isEmpty { channel.remember(key, digest: digest, at: now) }
             return positioned
         }
         outputs.append(.published(.success(PublishResult(position: positioned.position, isDuplicate: false)), tag))
         if channel.isWanted && !faults.dropsFeed() { outputs.append(.publication(positioned, channel)) }
-    }
-
-    private func repeated(_ position: Position, isSame: Bool) -> Result<PublishResult, WireError> {
-        guard isSame else {
-            return .failure(WireError(.duplicateConflict, "messageId was used before in this channel, with another payload"))
-        }
-        return .success(PublishResult(position: position, isDuplicate: true))
     }
 
     package func broadcast(_ publication: Publication, to name: Name, at now: Instant) {
@@ -123,7 +123,7 @@ package final class MemoryBroker: Broker {
         expire(channel, at: now, idsMax: 4)
         if !channel.isWanted {
             channel.isWanted = true
-            channel.live = channel.position
+            channel.live = channel.tip(origin)
         }
         outputs.append(.subscribedTo(channel, tag))
     }
@@ -193,7 +193,7 @@ package final class MemoryBroker: Broker {
         case .readMoved(let result, let tag): delegate.readMoved(result, tag: tag)
         case .subscribed(let channel, let result, let tag): delegate.subscribed(channel, result, tag: tag)
         case .subscribedTo(let channel, let tag):
-            delegate.subscribed(channel.name, .success(channel.live ?? channel.position), tag: tag)
+            delegate.subscribed(channel.name, .success(channel.live ?? channel.tip(origin)), tag: tag)
         case .historyRead(let channel, let result, let tag): delegate.historyRead(channel, result, tag: tag)
         case .readMarks(let channel, let result, let tag): delegate.readMarks(channel, result, tag: tag)
         case .probed(let result, let tag): delegate.probed(result, tag: tag)
@@ -209,11 +209,10 @@ package final class MemoryBroker: Broker {
     /// The live rule of redis-design §4: the next one by epoch, offset and tag is handed on; anything else is a hole, filled or told first.
     private func deliver(_ next: PositionedPublication, of channel: MemoryChannel, to delegate: any BrokerDelegate) {
         guard let live = channel.live else { return }
-        let before = Position(epoch: next.position.epoch, offset: next.position.offset - 1, tag: next.previous)
-        let isFirst = live == .start && before.offset == 0
-        if live != before && !isFirst {
+        if !live.isContinued(by: next.position, previous: next.previous) {
+            let before = Position(epoch: next.position.epoch, offset: next.position.offset - 1, tag: next.previous)
             // Queued for an earlier subscription, and part of the place that the present one began at.
-            if next.position.offset <= live.offset && channel.judge(live) == nil { return }
+            if next.position.offset <= live.offset && channel.judge(live, origin) == nil { return }
             fill(channel, from: live, to: before, delegate)
         }
         channel.live = next.position
@@ -222,7 +221,7 @@ package final class MemoryBroker: Broker {
 
     /// Hands out what history has between two places, or says that it can't be had.
     private func fill(_ channel: MemoryChannel, from live: Position, to end: Position, _ delegate: any BrokerDelegate) {
-        if let failure = channel.judge(live) {
+        if let failure = channel.judge(live, origin) {
             return delegate.resync(channel.name, to: end, reason: failure == .trimmed ? .gap : .epochChanged)
         }
         // Copied first: a delegate may call back, and change what's kept.
@@ -237,6 +236,7 @@ package final class MemoryBroker: Broker {
     /// One step of the walk for some channels: drops what ran out, and finds the lost tail that no successor reveals.
     private func patrol(at now: Instant) {
         guard let steps = walk?.steps(over: list.count, at: now) else { return }
+        if now >= generation.ends { generation = Generation(word: newEpoch(), ends: now + Generation.life) }
         for _ in 0..<steps {
             guard !list.isEmpty, let place = walk?.next(of: list.count) else { return }
             let channel = list[place]
@@ -244,8 +244,8 @@ package final class MemoryBroker: Broker {
             if channel.isForgettable {
                 remove(channel)
                 walk?.repeatPlace()
-            } else if outputs.isEmpty, let delegate, let live = channel.live, live != channel.position {
-                let tip = channel.position
+            } else if outputs.isEmpty, let delegate, let live = channel.live, live != channel.tip(origin) {
+                let tip = channel.tip(origin)
                 channel.live = tip
                 fill(channel, from: live, to: tip, delegate)
             }

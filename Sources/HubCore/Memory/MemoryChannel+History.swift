@@ -12,18 +12,19 @@ extension MemoryChannel {
     }
 
     /// The rule of recovery for a client or a node at `position`.
-    func judge(_ position: Position) -> RecoveryFailure? {
+    func judge(_ position: Position, _ origin: Position) -> RecoveryFailure? {
         let behind = kept(after: position.offset)
-        return .judge(position, tip: self.position, first: behind.isEmpty ? nil : history[behind.lowerBound])
+        return .judge(position, tip: tip(origin), first: behind.isEmpty ? nil : history[behind.lowerBound])
     }
 
-    func page(_ query: HistoryQuery) -> HistoryPage {
+    func page(_ query: HistoryQuery, _ origin: Position) -> HistoryPage {
+        let tip = tip(origin)
         var continuity = HistoryPage.Continuity.notAsked
         if case .position(let position)? = query.after, !query.isReverse {
-            continuity = judge(position).map { .broken($0) } ?? .whole
+            continuity = judge(position, origin).map { .broken($0) } ?? .whole
         }
-        if case .position(let position)? = query.before, position.epoch != self.position.epoch, position != .start {
-            return HistoryPage(publications: [], tip: self.position, hasMore: false, continuity: .broken(.epochChanged))
+        if case .position(let position)? = query.before, position.epoch != tip.epoch, !position.isOrigin {
+            return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
         }
         var low = 0
         switch query.after {
@@ -48,7 +49,7 @@ extension MemoryChannel {
             taken.append(next)
             if query.isReverse { high -= 1 } else { low += 1 }
         }
-        return HistoryPage(publications: taken, tip: position, hasMore: low < high, continuity: continuity)
+        return HistoryPage(publications: taken, tip: tip, hasMore: low < high, continuity: continuity)
     }
 
     /// The first place from `time` on.
@@ -69,8 +70,8 @@ extension MemoryChannel {
     }
 
     /// Whether a message was published after `since`, where history can tell. Cost: a look at each publication behind it.
-    func search(for key: MessageKey, after since: Position?) -> Search {
-        guard let since, judge(since) == nil else { return .unknown }
+    func search(for key: MessageKey, after since: Position?, _ origin: Position) -> Search {
+        guard let since, judge(since, origin) == nil else { return .unknown }
         for place in kept(after: since.offset) {
             let publication = history[place].publication
             if publication.messageId == key.messageId && publication.user == key.sender { return .published(history[place]) }

@@ -9,7 +9,7 @@ final class MemoryChannel {
     /// Where it stands in the broker's list.
     var place: Int
 
-    /// The last publication's; `.start` when there was none.
+    /// The last publication's; `.start` when there's none, and the channel stands at the broker's origin.
     private(set) var position = Position.start
     private var metaEnds = Instant.distantFuture
     private(set) var history = Queue<PositionedPublication>()
@@ -62,13 +62,16 @@ final class MemoryChannel {
     /// Nothing that anybody could miss.
     var isForgettable: Bool { !isWanted && position == .start && history.isEmpty && idOrder.isEmpty && reads.isEmpty }
 
-    /// Gives `publication` the next position and keeps what is to be kept. `epoch` is used when the channel begins anew.
-    func append(_ publication: Publication, epoch: Mark, tag: Mark, at now: Instant) -> PositionedPublication {
+    /// Where it stands. `origin`: where channels stand of which there's nothing.
+    func tip(_ origin: Position) -> Position { position == .start ? origin : position }
+
+    /// Gives `publication` the next position and keeps what is to be kept. `epoch` is used when the channel begins, after `origin`.
+    func append(_ publication: Publication, epoch: Mark, origin: Position, tag: Mark, at now: Instant) -> PositionedPublication {
         if position == .start {
             removeHistory()
             // Its offsets begin anew: an old read position would hold everybody's for ever.
             reads = [:]
-            position.epoch = epoch
+            position = Position(epoch: epoch, offset: 0, tag: origin.tag)
         }
         let previous = position.tag
         position.offset += 1
@@ -101,6 +104,16 @@ final class MemoryChannel {
     func remember(_ key: MessageKey, digest: UInt64, at now: Instant) {
         ids[key] = idNumberOfFirst + UInt64(idOrder.count)
         idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + options.dedup))
+    }
+
+    /// What a repeated message is answered, whose first attempt got `place`. Where the channel has begun anew since, or was rolled back behind
+    /// it, nobody can be handed that message any more.
+    func repeated(_ place: Position, isSame: Bool) -> Result<PublishResult, WireError> {
+        guard isSame else {
+            return .failure(WireError(.duplicateConflict, "messageId was used before in this channel, with another payload"))
+        }
+        guard place.epoch == position.epoch, place.offset <= position.offset else { return .failure(.takenBack) }
+        return .success(PublishResult(position: place, isDuplicate: true))
     }
 
     // Read positions.

@@ -35,9 +35,11 @@ struct ChannelFeed {
     /// be told from memory.
     func place(after position: Position) -> Int? {
         guard let tip else { return nil }
+        // Whoever is at the origin of no generation is for the broker to judge.
+        guard position != .start else { return nil }
         if position == tip { return recent.count }
         guard let first = recent.first?.publication else { return nil }
-        if position == .start { return first.position.offset == 1 ? 0 : nil }
+        if position.isOrigin { return position.isContinued(by: first.position, previous: first.previous) ? 0 : nil }
         guard position.epoch == first.position.epoch, position.offset + 1 >= first.position.offset, position.offset < tip.offset else {
             return nil
         }

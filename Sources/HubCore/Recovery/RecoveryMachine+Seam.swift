@@ -37,7 +37,7 @@ extension RecoveryMachine {
         guard page.tip.epoch == tip.epoch else { return .ahead }
         if page.tip.offset < tip.offset { return feed.place(after: page.tip).map { .page(page, memoryFrom: $0) } ?? .unknown }
         // Deliveries are behind.
-        return position.offset <= tip.offset && (position.epoch == tip.epoch || position == .start) ? .pageUpToTip(page) : .ahead
+        return position.offset <= tip.offset && (position.epoch == tip.epoch || position.isOrigin) ? .pageUpToTip(page) : .ahead
     }
 
     /// Sees to it that one without a way gets one.
@@ -103,7 +103,10 @@ extension RecoveryMachine {
             if let place, !page.isCut { take(from: place, into: page, recovery) }
         case .pageUpToTip(let read):
             let kept = read.publications.prefix { $0.position.offset <= tip.offset }
-            guard (kept.last?.position ?? position) == tip else { return lose(key, recovery, .rolledBack, tip) }
+            guard (kept.last?.position ?? position) == tip else {
+                // Origins of two generations differ by that alone.
+                return lose(key, recovery, position.isOrigin ? .epochChanged : .rolledBack, tip)
+            }
             numbers.fromHistory += 1
             take(kept, into: page, recovery)
         case .ahead, .unknown: return

@@ -107,8 +107,15 @@ extension GatewayLoop {
             answer.recovered = false
             answer.reason = failure.rawValue
         }
-        // Forwards a page ends with its last publication, unless it has come to where the channel stands.
-        if !query.isReverse, answer.hasMore || query.before != nil, let last = answer.publications.last { answer.position = last.position }
+        // Forwards a page ends with its last publication, unless it has come to where the channel stands. One that's empty between its bounds
+        // ends where it was asked from.
+        if !query.isReverse, answer.hasMore || query.before != nil {
+            if let last = answer.publications.last {
+                answer.position = last.position
+            } else if case .position(let since)? = query.after, page.continuity == .whole {
+                answer.position = since
+            }
+        }
         return .success(answer)
     }
 }

@@ -129,8 +129,8 @@ package final class Node {
                     if hostsBackplane {
                         let broker = MemoryBroker(
                             namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1), node: identity.incarnation)
-                        if case (_, .snapshot(let channels, let keepsEpochs))? = snapshots {
-                            broker.restore(channels, keepsEpochs: keepsEpochs, at: start)
+                        if case (_, .snapshot(let channels, let generation, let keepsEpochs))? = snapshots {
+                            broker.restore(channels, generation: generation, keepsEpochs: keepsEpochs, at: start)
                         }
                         broker.keeper = snapshots?.0
                         embedded = broker

@@ -8,9 +8,11 @@ extension CommandEncoder {
         let prefix = keys.partitions[Partition.of(call.channel)]
         var continued: Position?
         if case .position(let position)? = query.after, !query.isReverse { continued = position }
-        out.call(.history, scripts, keys: 2, arguments: continued == nil ? 7 : 10)
+        out.call(.history, scripts, keys: 3, arguments: continued == nil ? 8 : 11)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.generation)
+        out.argument(chance.mark())
         out.argument(decimal: CommandEncoder.exact(query.after?.offset ?? 0) + 1)
         // Offset 0 is before the first: nothing lies between.
         let before = query.before?.offset.map { CommandEncoder.exact($0) }
@@ -29,6 +31,16 @@ extension CommandEncoder {
 
     private func time(_ bound: HistoryQuery.Bound?, _ out: inout ByteBuffer) {
         if case .time(let time)? = bound { out.argument(decimal: CommandEncoder.exact(time)) } else { out.argument("") }
+    }
+
+    /// Where a channel stands that has no record.
+    func tip(_ channel: Name, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[Partition.of(channel)]
+        out.call(.tip, scripts, keys: 3, arguments: 1)
+        out.argument(key: prefix, KeySpace.Kind.meta, channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.stream, channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.generation)
+        out.argument(chance.mark())
     }
 
     func marks(_ call: MarksCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

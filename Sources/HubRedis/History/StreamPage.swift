@@ -19,9 +19,7 @@ package struct Heard: Equatable, Sendable {
     package var weight: Int { 256 + (publication?.payload.count ?? 0) }
     package var before: Position { Position(epoch: position.epoch, offset: position.offset - 1, tag: previous) }
 
-    package func continues(_ known: Position) -> Bool {
-        position.offset == known.offset + 1 && previous == known.tag && (position.epoch == known.epoch || known == .start)
-    }
+    package func continues(_ known: Position) -> Bool { known.isContinued(by: position, previous: previous) }
 }
 
 /// What the history script read of a stream.
@@ -72,7 +70,7 @@ package struct StreamPage: Equatable {
     private mutating func proveWhole(from position: Position, _ query: HistoryQuery) {
         var last = position
         for entry in entries {
-            guard entry.continues(last) || last == .start && entry.position.offset == 1 else {
+            guard entry.continues(last) else {
                 failure = .trimmed
                 return
             }
@@ -83,7 +81,7 @@ package struct StreamPage: Equatable {
 
     /// As a broker's owner gets it. nil: something in it can't be read.
     package func page(to query: HistoryQuery) -> HistoryPage? {
-        if case .position(let before)? = query.before, before.epoch != tip.epoch, before != .start {
+        if case .position(let before)? = query.before, before.epoch != tip.epoch, !before.isOrigin {
             return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
         }
         var publications: [PositionedPublication] = []

@@ -11,6 +11,8 @@ package struct KeySpace: Sendable {
     let configuration: [UInt8]
     let nodes: [UInt8]
     let nodeFacts: [UInt8]
+    /// Behind sentinels only: the last failover that the data have been through.
+    let failover: [UInt8]
     /// The hash slot of each lane.
     package let slots: [Int]
 
@@ -23,6 +25,7 @@ package struct KeySpace: Sendable {
         configuration = bytes + [UInt8](":cfg".utf8)
         nodes = bytes + [UInt8](":nodes".utf8)
         nodeFacts = bytes + [UInt8](":{".utf8) + nodes + [UInt8]("}:facts".utf8)
+        failover = bytes + [UInt8](":failover".utf8)
         // A name without braces is hashed as a whole.
         slots = PartitionTags.all.map { Slot.of($0) } + [Slot.of(configuration), Slot.of(nodes)]
     }
@@ -49,6 +52,7 @@ package struct KeySpace: Sendable {
         // Of a user.
         package static let user: StaticString = "u:"
         // Of a partition.
+        package static let generation: StaticString = "g"
         package static let leases: StaticString = "pl"
         package static let grace: StaticString = "pg"
         package static let presenceMeta: StaticString = "pm"

@@ -21,6 +21,8 @@ enum Call {
     case announce(facts: [UInt8], RequestTag)
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
+    /// The same for one that turned out to have no record.
+    case tip(index: Int, generation: UInt32, Name)
     /// A message to ourselves, through the master that has a partition.
     case probe(UInt64, partition: Int)
     case control(Name, [UInt8], RequestTag)
@@ -31,6 +33,8 @@ enum Call {
         case claim
         case check
         case load(Script)
+        /// What a failover ends, behind sentinels.
+        case failover
         /// The last script of a reload that a NOSCRIPT asked for.
         case reloaded(Script)
     }
@@ -38,7 +42,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce: true
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce: true
         case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
@@ -59,6 +63,7 @@ extension Call {
         case .inspect(let user, _): Partition.of(user)
         case .announce: Lane.nodes
         case .position(_, _, let subject): subject.lane
+        case .tip(_, _, let channel): Partition.of(channel)
         case .probe(_, let partition): partition
         case .control(let node, _, _): Partition.of(node)
         case .states, .ping, .setUp: Lane.several

@@ -191,6 +191,9 @@ final class CommandLinks {
         learn(redirect)
     }
 
+    /// Behind sentinels: the number of the failover that made the master.
+    var failover: UInt64? { backend.failover }
+
     func hasConfiguration(_ link: RedisLink) -> Bool { masters.master(of: Lane.configuration)?.link === link }
 
     func linkUp(_ link: RedisLink) {

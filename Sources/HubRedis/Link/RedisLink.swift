@@ -133,6 +133,23 @@ final class RedisLink: ConnectionOwner {
         }
     }
 
+    /// The master may lack what was acknowledged before it took over: the script sees to what that means, once for all nodes.
+    private func passFailover(_ number: UInt64) {
+        connection.out.call(.failover, scripts, keys: 1 + keys.partitions.count, arguments: 1)
+        connection.out.argument(keys.failover)
+        for prefix in keys.partitions { connection.out.argument(key: prefix, KeySpace.Kind.generation) }
+        connection.out.argument(decimal: number)
+        expect(.failover)
+        connection.flush()
+    }
+
+    private func cameUp() {
+        isUp = true
+        problem = nil
+        lastPing = loop.now
+        owner.linkUp(self)
+    }
+
     private func setUp(_ step: Call.SetUp, _ reply: borrowing Reply) {
         // The keys beside the partitions are elsewhere in the meantime; who has them checks.
         if case .elsewhere? = fault(reply), owner.isCluster, step.isOfConfiguration {
@@ -157,11 +174,11 @@ final class RedisLink: ConnectionOwner {
                 isReloading = false
                 makeHeld()
             } else if script == Script.allCases.last && !isReloading {
-                isUp = true
-                problem = nil
-                lastPing = loop.now
-                owner.linkUp(self)
+                if let failover = owner.failover { passFailover(failover) } else { cameUp() }
             }
+        case .failover:
+            if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
+            cameUp()
         }
     }
 
@@ -249,7 +266,7 @@ extension Call.SetUp {
     fileprivate var isOfConfiguration: Bool {
         switch self {
         case .claim, .check: true
-        case .load, .reloaded: false
+        case .load, .failover, .reloaded: false
         }
     }
 }

@@ -1,5 +1,5 @@
--- The common beginning of history and retry: where a channel stands, what is kept of it, whether that continues a position.
--- KEYS: 1 meta, 2 stream
+-- The common beginning of history, retry and tip: where a channel stands, what is kept of it, whether that continues a position.
+-- Follows origin.lua. KEYS: 1 meta, 2 stream, the last one generation. ARGV: 1 new generation
 local function text(number) return string.format('%.0f', number) end
 local function id(offset) return text(offset) .. '-0' end
 
@@ -7,6 +7,9 @@ local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
 local tip = {epoch = '', offset = 0, tag = ''}
 if meta[1] and #meta[1] == 8 and tonumber(meta[2] or '') then
   tip = {epoch = meta[1], offset = tonumber(meta[2]), tag = meta[3] or ''}
+elseif not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[2]) == 0 then
+  -- Where something is left, the channel did begin: then it stands nowhere that could be continued.
+  tip.tag = generation(KEYS[#KEYS], ARGV[1])
 end
 
 -- An entry of ours: its offset, tag, previous tag and publication; or an error, since others may have written into the stream. What lies past
@@ -29,11 +32,12 @@ end
 
 -- nil, or why it can't be proved that nothing is missing behind a position (redis-design §4; RecoveryFailure.judge).
 local function judge(epoch, offset, tag)
-  local isStart = epoch == '' and offset == 0 and tag == ''
-  if epoch == tip.epoch and offset == tip.offset and tag == tip.tag then return nil end
-  if isStart then
-    if tip.offset == 0 then return nil end
+  local isOrigin = epoch == '' and offset == 0
+  if isOrigin then
+    if tag == '' then return 'epochChanged' end
+    if tip.offset == 0 then return tag ~= tip.tag and 'epochChanged' or nil end
   else
+    if epoch == tip.epoch and offset == tip.offset and tag == tip.tag then return nil end
     if epoch ~= tip.epoch then return 'epochChanged' end
     if offset > tip.offset then return 'ahead' end
     if offset == tip.offset then return 'rolledBack' end
@@ -42,7 +46,7 @@ local function judge(epoch, offset, tag)
   if not first then return 'trimmed' end
   local place, _, previous = entry(first)
   if place ~= offset + 1 then return 'trimmed' end
-  if not isStart and previous ~= tag then return 'rolledBack' end
+  if previous ~= tag then return isOrigin and 'epochChanged' or 'rolledBack' end
   return nil
 end
 

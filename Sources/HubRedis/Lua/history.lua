@@ -1,6 +1,6 @@
--- Reads a page of a channel's history; writes nothing. Follows chain.lua.
--- ARGV: 1 the first offset that counts, 2 the last, 3 from which time on, 4 before which time ('': any; ms since 1970),
---       5 '1': the newest first, 6 publications, 7 their bytes at most, and where a position is to be continued 8 epoch, 9 offset, 10 tag
+-- Reads a page of a channel's history; writes nothing but a generation that's missing. Follows chain.lua. KEYS: 1 meta, 2 stream, 3 generation
+-- ARGV: 1 new generation, 2 the first offset that counts, 3 the last, 4 from which time on, 5 before which time ('': any; ms since 1970),
+--       6 '1': the newest first, 7 publications, 8 their bytes at most, and where a position is to be continued 9 epoch, 10 offset, 11 tag
 -- Reply: {epoch, offset, tag of the tip, '' or why the position isn't continued, '1' when more lie behind, then id offset, tag, previous
 -- tag, publication for each}. Cost: one read of the stream for each chunk of up to 256 entries; a time by halving, each step one entry.
 
@@ -24,18 +24,18 @@ local function place(time)
   return low
 end
 
-local low, high = tonumber(ARGV[1]), math.min(tonumber(ARGV[2]), tip.offset)
+local low, high = tonumber(ARGV[2]), math.min(tonumber(ARGV[3]), tip.offset)
 local failure = ''
-if ARGV[8] then
-  failure = judge(ARGV[8], tonumber(ARGV[9]), ARGV[10]) or ''
+if ARGV[9] then
+  failure = judge(ARGV[9], tonumber(ARGV[10]), ARGV[11]) or ''
   -- Nothing that's kept is known to the asker for sure.
   if failure ~= '' then low = 1 end
 end
-if ARGV[3] ~= '' then low = math.max(low, place(tonumber(ARGV[3]))) end
-if ARGV[4] ~= '' then high = math.min(high, place(tonumber(ARGV[4])) - 1) end
+if ARGV[4] ~= '' then low = math.max(low, place(tonumber(ARGV[4]))) end
+if ARGV[5] ~= '' then high = math.min(high, place(tonumber(ARGV[5])) - 1) end
 
 local reply = {tip.epoch, text(tip.offset), tip.tag, failure, ''}
-local isReverse, limit, room = ARGV[5] == '1', tonumber(ARGV[6]), tonumber(ARGV[7])
+local isReverse, limit, room = ARGV[6] == '1', tonumber(ARGV[7]), tonumber(ARGV[8])
 local count, bytes, chunk, last = 0, 0, 8, #reply
 while low <= high do
   -- One more than fits tells whether more lie behind.

@@ -1,12 +1,16 @@
 -- Appends a publication to its channel's history, gives it the next position and hands it out, all or nothing.
--- KEYS: 1 meta, 2 stream, 3 dedup, 4 live channel
--- ARGV: 1 new epoch, 2 tag, 3 history size, 4 history ttl, 5 meta ttl, 6 dedup ttl (ms each), 7 fingerprint, 8 publication
--- Reply: {0, 'offset:epoch:tag'}, or {1, what the dedup key holds} for a repeated message id.
+-- Follows origin.lua. KEYS: 1 meta, 2 stream, 3 dedup, 4 live channel, 5 generation
+-- ARGV: 1 new epoch (and new generation), 2 tag, 3 history size, 4 history ttl, 5 meta ttl, 6 dedup ttl (ms each), 7 fingerprint, 8 publication
+-- Reply: {0, 'offset:epoch:tag'}, or {1, what the dedup key holds} for a repeated message id; {3, that} when the channel isn't any more what it
+-- was then: it began anew, or lies before that place.
 -- A key that holds something else than a hub's is an error, before anything is written.
 local known = redis.call('GET', KEYS[3])
-if known then return {1, known} end
-
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
+if known then
+  local place, epoch = string.match(known, '^(%d+):([^:]*):')
+  local holds = not place or epoch == meta[1] and tonumber(place) <= (tonumber(meta[2] or '') or 0)
+  return {holds and 1 or 3, known}
+end
 local epoch, previous = meta[1], meta[3] or ''
 local offset = tonumber(meta[2] or '')
 local isNew = not epoch or #epoch ~= 8 or not offset
@@ -35,12 +39,14 @@ if isNew then
     return redis.error_reply('FOREIGN the stream key holds a stream that is not a hub\'s')
   end
   epoch, place, previous = ARGV[1], '1', ''
+  -- After the origin, unless something is left of an earlier life: then whoever stands there may have missed it.
+  if not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[2]) == 0 then previous = generation(KEYS[5], ARGV[1]) end
 end
 redis.call('HSET', KEYS[1], 'e', epoch, 's', place, 'g', ARGV[2])
 if isNew then
   redis.call('DEL', KEYS[2])
   if size > 0 then
-    redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '1-0', 'g', ARGV[2], 'p', '', 'd', ARGV[8])
+    redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '1-0', 'g', ARGV[2], 'p', previous, 'd', ARGV[8])
   end
 end
 if size > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[4]) end

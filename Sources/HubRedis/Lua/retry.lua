@@ -1,5 +1,5 @@
 -- Settles a retry whose message id may be forgotten already; where it turns out to be new, publish.lua publishes it, which follows.
--- Follows chain.lua. KEYS, ARGV 1 to 8: as for publish; 9 epoch, 10 offset ('': not known), 11 tag of where the sender knew the channel to be
+-- Follows origin.lua and chain.lua. KEYS, ARGV 1 to 8: as for publish; 9 epoch, 10 offset ('': not known), 11 tag of where the sender knew the channel to be
 -- Reply: as publish, or {2, ''}: it can't be told. Cost: a look at each entry behind that position.
 if not redis.call('GET', KEYS[3]) then
   if ARGV[10] == '' or judge(ARGV[9], tonumber(ARGV[10]), ARGV[11]) then return {2, ''} end

@@ -2,14 +2,16 @@ import HubBase
 
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
-    case publish, retry, history, read, marks, apply, refresh, find, expire, inspect, announce
+    case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover
 
-    /// What's loaded: apply and expire share a beginning, retry and history another; what a retry doesn't settle is published as ever.
+    /// What's loaded: apply and expire share a beginning, the scripts of a channel's place others; what a retry doesn't settle is published as
+    /// ever.
     package var source: [UInt8] {
         switch self {
-        case .publish: PackageResources.publish_lua
-        case .retry: PackageResources.chain_lua + PackageResources.retry_lua + PackageResources.publish_lua
-        case .history: PackageResources.chain_lua + PackageResources.history_lua
+        case .publish: PackageResources.origin_lua + PackageResources.publish_lua
+        case .retry: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.retry_lua + PackageResources.publish_lua
+        case .history: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.history_lua
+        case .tip: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.tip_lua
         case .read: PackageResources.read_lua
         case .marks: PackageResources.marks_lua
         case .apply: PackageResources.presence_lua + PackageResources.apply_lua
@@ -18,6 +20,7 @@ package enum Script: Int, CaseIterable {
         case .expire: PackageResources.presence_lua + PackageResources.expire_lua
         case .inspect: PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
+        case .failover: PackageResources.failover_lua
         }
     }
 }

@@ -28,7 +28,7 @@ package struct Chain: Equatable {
             position = next
             return .deliver
         }
-        if known.epoch == next.epoch || known == .start {
+        if known.epoch == next.epoch || known.isOrigin {
             if next.offset == known.offset + 1 && previous == known.tag {
                 position = next
                 settledAfterPongs = 0
@@ -42,7 +42,7 @@ package struct Chain: Equatable {
         }
         settledAfterPongs = 0
         position = next
-        let isAhead = (known.epoch == next.epoch || known == .start) && next.offset > known.offset + 1
+        let isAhead = (known.epoch == next.epoch || known.isOrigin) && next.offset > known.offset + 1
         return .resync(from: before, isAhead ? .gap : .epochChanged)
     }
 
@@ -62,7 +62,7 @@ package struct Chain: Equatable {
         }
         if known == current { return nil }
         position = current
-        let isAhead = known == .start || (known.epoch == current.epoch && current.offset > known.offset)
+        let isAhead = known.isOrigin || (known.epoch == current.epoch && current.offset > known.offset)
         return isAhead ? .linkLost : .epochChanged
     }
 }

@@ -67,7 +67,8 @@ package struct ChannelFeed {
 
     /// Cost: no allocation.
     package mutating func judge(_ next: Position, previous: Mark, pongs: UInt64) -> Verdict {
-        guard filling == nil else { return .hold }
+        // Nothing continues an origin whose generation isn't known: whether something is missing can't be told.
+        guard filling == nil, chain.position != .start else { return .hold }
         var moved = chain
         switch moved.judge(next, previous: previous, pongs: pongs) {
         case .deliver:

@@ -18,7 +18,7 @@ struct Promises {
     /// A publication was acknowledged at `position`; the feed is at `known`. Cost: a comparison.
     mutating func make(_ position: Position, at known: Position) {
         // Another epoch is announced whatever was promised in it.
-        guard position.epoch == known.epoch || known == .start, position.offset > known.offset else { return }
+        guard position.epoch == known.epoch || known.isOrigin, position.offset > known.offset else { return }
         if let latest, latest.epoch == position.epoch, latest.offset > position.offset { return }
         latest = position
     }
@@ -48,7 +48,8 @@ struct Promises {
     /// Whether the channel, which stands at `tip`, never came to what was promised.
     func isBroken(by tip: Position) -> Bool {
         for place in [doubtful?.position, latest] {
-            if let place, place.epoch == tip.epoch, place.offset > tip.offset || place.isReplaced(by: tip) { return true }
+            // Of another epoch: the channel that was promised to begin began otherwise, or didn't begin.
+            if let place, place.epoch != tip.epoch || place.offset > tip.offset || place.isReplaced(by: tip) { return true }
         }
         return false
     }
@@ -62,5 +63,6 @@ struct Promises {
 
 extension Position {
     fileprivate func isPassed(by next: Position) -> Bool { epoch != next.epoch || offset <= next.offset }
-    fileprivate func isReplaced(by next: Position) -> Bool { epoch == next.epoch && offset == next.offset && tag != next.tag }
+    /// Another epoch takes its place only where the channel hadn't begun: else it's announced for itself.
+    fileprivate func isReplaced(by next: Position) -> Bool { epoch != next.epoch || offset == next.offset && tag != next.tag }
 }

@@ -53,6 +53,9 @@ final class SentinelWatch {
         follow()
     }
 
+    /// The configuration epoch of who is believed.
+    var failover: UInt64? { view.best?.epoch }
+
     private func follow() {
         guard let best = view.best, best.place != current else { return }
         let isFirst = current == nil

@@ -96,6 +96,18 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return subscriptions[tag]
     }
 
+    /// Whether a subscription finds a channel that has nothing yet.
+    func findsNothing(_ channel: Name) -> Bool {
+        if case .success(let position)? = subscribe(channel) { position.isOrigin && position.tag != .none } else { false }
+    }
+
+    /// Where a channel stands.
+    func tip(_ channel: Name) -> Position? {
+        let tag = readHistory(channel, HistoryQuery(limit: 1))
+        _ = fixture.run { pages[tag] != nil }
+        return try? pages[tag]?.get().tip
+    }
+
     func apply(_ kind: PresenceOperation.Kind, _ users: [Name], connection: Name = "aaaaaaaaaaaa-1") -> RequestTag {
         let tag = tag()
         let operations = users.map {
@@ -149,7 +161,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
             case .resync(let position, _): at = position
             case .message(let next):
                 let isFirst = at == .start && next.position.offset == 1
-                if !isFirst && (next.position.epoch != at.epoch || next.position.offset != at.offset + 1 || next.previous != at.tag) {
+                if !isFirst && !at.isContinued(by: next.position, previous: next.previous) {
                     complaints.append("\(next.position) doesn't continue \(at)")
                 }
                 if !payloads.insert(next.publication.messageId.bytes).inserted {

@@ -65,9 +65,9 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
         let mark = [UInt8]("\(Mark(chance: unheard &* 0x9E37_79B9_7F4A_7C15))".utf8)
         let words: [[UInt8]] =
             [
-                [UInt8]("EVAL".utf8), Script.publish.source, [UInt8]("4".utf8), key(KeySpace.Kind.meta, channel.bytes),
+                [UInt8]("EVAL".utf8), Script.publish.source, [UInt8]("5".utf8), key(KeySpace.Kind.meta, channel.bytes),
                 key(KeySpace.Kind.stream, channel.bytes), key(KeySpace.Kind.dedup, [UInt8]("unheard\(unheard)".utf8)),
-                key("unheard:", channel.bytes), mark, mark,
+                key("unheard:", channel.bytes), key(KeySpace.Kind.generation, []), mark, mark,
             ]
             + [UInt64(options.size), options.ttl.milliseconds, 604_800_000, options.dedup.milliseconds].map { [UInt8]("\($0)".utf8) }
             + [[UInt8]("finger00".utf8), body.copyBytes()]
@@ -75,6 +75,13 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
     }
 
     var tailCheck: Span { .seconds(2) }
+
+    func loseAllData() { meddler.text("FLUSHALL") }
+
+    func endGenerations() {
+        let keys = KeySpace(prefix: "hub")!
+        for partition in 0..<Partition.count { _ = meddler.text([[UInt8]("DEL".utf8), keys.key(partition, KeySpace.Kind.generation)]) }
+    }
 
     func forgetRecord(of user: Name) {
         let keys = KeySpace(prefix: "hub")!

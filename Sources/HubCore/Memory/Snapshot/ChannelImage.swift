@@ -32,9 +32,14 @@ extension MemoryBroker {
     /// Begins with what a snapshot held; before `start`, in a broker that's empty. Call it with channels that `SnapshotDecoder` found to be
     /// within the limits.
     ///
-    /// `keepsEpochs`: the snapshot holds all that was ever handed out. When it may not, channels get new epochs: what's kept is served, but a
-    /// position from before can't be continued, and who comes with one is told so (decision 0112).
-    package func restore(_ images: [ChannelImage], keepsEpochs: Bool, at now: Instant) {
+    /// `keepsEpochs`: the snapshot holds all that was ever handed out. When it may not, channels get new epochs and the broker a new generation:
+    /// what's kept is served, but a position from before can't be continued, and who comes with one is told so (decision 0112).
+    package func restore(_ images: [ChannelImage], generation: Generation?, keepsEpochs: Bool, at now: Instant) {
+        if keepsEpochs, var generation {
+            // Whatever the file says, it's no longer than a life.
+            generation.ends = min(generation.ends, now + Generation.life)
+            self.generation = generation
+        }
         for image in images {
             let epoch = newEpoch()
             add(keepsEpochs ? image : image.moved(to: epoch), at: now)
@@ -75,7 +80,7 @@ extension MemoryBroker {
 }
 
 extension ChannelImage {
-    /// The same in another epoch; tags and offsets stay.
+    /// The same in another epoch, which didn't begin at any origin that somebody may stand at; tags and offsets stay.
     func moved(to epoch: Mark) -> ChannelImage {
         var moved = self
         if position != .start { moved.position.epoch = epoch }
@@ -83,6 +88,7 @@ extension ChannelImage {
         for place in 0..<history.count {
             var one = history[place]
             one.position.epoch = epoch
+            if one.position.offset == 1 { one.previous = .none }
             moved.history.append(one)
         }
         moved.ids = Queue()

@@ -14,7 +14,7 @@ package enum SnapshotDamage: Error, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .notASnapshot: "it isn't a hub's snapshot"
-        case .version(let version): "it is of version \(version), and this hub reads version \(SnapshotFormat.version)"
+        case .version(let version): "it is of version \(version), and this hub reads versions up to \(SnapshotFormat.version)"
         case .truncated(let place): "it ends at byte \(place), in the middle"
         case .checksum(let place): "a checksum at byte \(place) doesn't fit"
         case .malformed(let what, let place): "\(what) at byte \(place) makes no sense"
@@ -29,6 +29,8 @@ package struct Snapshot {
     package var isClean: Bool
     /// When it was begun, in milliseconds since 1970.
     package var wallClock: UInt64
+    /// nil: of a version that had none.
+    package var generation: Generation?
     package var channels: [ChannelImage]
 }
 
@@ -41,6 +43,7 @@ package struct SnapshotDecoder {
     /// How long ago it was written: what was left then is less by that.
     private var downtime = Span.zero
     private var place = 0
+    private var generation: Generation?
     private var channels: [ChannelImage] = []
     private var names = Set<Name>()
     private var historyBytes = 0
@@ -63,7 +66,7 @@ package struct SnapshotDecoder {
         decoder.downtime = .milliseconds(wallClock > written ? wallClock - written : 0)
         while try decoder.record() {}
         guard decoder.place == bytes.count else { throw .malformed("what follows the end", place: decoder.place) }
-        return Snapshot(isClean: isClean, wallClock: written, channels: decoder.channels)
+        return Snapshot(isClean: isClean, wallClock: written, generation: decoder.generation, channels: decoder.channels)
     }
 
     private mutating func header() throws(SnapshotDamage) -> (isClean: Bool, wallClock: UInt64) {
@@ -75,7 +78,7 @@ package struct SnapshotDecoder {
         let wallClock = try fields.number(UInt64.self)
         let checksum = FNV1a.hash(UnsafeRawBufferPointer(rebasing: bytes[..<fields.place]))
         guard try fields.number(UInt64.self) == checksum else { throw .checksum(place: 0) }
-        guard version == SnapshotFormat.version else { throw .version(version) }
+        guard SnapshotFormat.versions.contains(version) else { throw .version(version) }
         place = SnapshotFormat.headerBytes
         return (flags & 1 == 1, wallClock)
     }
@@ -99,6 +102,10 @@ package struct SnapshotDecoder {
         case .publications: while !fields.isEmpty { try publication(&fields) }
         case .ids: while !fields.isEmpty { try id(&fields) }
         case .reads: while !fields.isEmpty { try read(&fields) }
+        case .generation:
+            let word = try fields.mark()
+            guard word != .none, channels.isEmpty, generation == nil else { throw .malformed("a generation", place: start) }
+            generation = Generation(word: word, ends: try ends(&fields))
         case .end:
             try finishChannel(start)
             guard try fields.number(UInt64.self) == UInt64(channels.count) else { throw .malformed("the number of channels", place: start) }

@@ -10,13 +10,16 @@ import HubWire
 ///       2 publications   of that channel, the oldest first: 8 offset, 8 tag, 8 previous tag, 4 length, the publication (PublicationCodec)
 ///       3 ids            sender, id, 8 digest of the content, 8 epoch, 8 offset, 8 tag, 8 left
 ///       4 read positions user, 8 offset
+///       5 generation     before the first channel: 8 word, 8 left of it (decision 0135); none in version 1
 ///       255 end          8 channels
 ///
 /// A channel's records 2 to 4 follow its record 1, each as often as needed: none gets much larger than `recordBytes`, so a reader needs no
 /// trust in lengths. The checksum is FNV-1a: against torn writes and bad disks, not against people.
 package enum SnapshotFormat {
     package static let magic: StaticString = "hub-snap"
-    package static let version: UInt32 = 1
+    package static let version: UInt32 = 2
+    /// Those that are read.
+    package static let versions: ClosedRange<UInt32> = 1...2
     package static let headerBytes = 32
     package static let recordHeadBytes = 5
     package static let checksumBytes = 8
@@ -25,7 +28,7 @@ package enum SnapshotFormat {
     /// No record of ours is larger: the above and one publication of the largest size.
     package static let recordBytesMax = 64 << 20
 
-    package enum Kind: UInt8 { case channel = 1, publications, ids, reads, end = 255 }
+    package enum Kind: UInt8 { case channel = 1, publications, ids, reads, generation, end = 255 }
 
     /// The header's bytes alone: a snapshot that was clean loses that word in place, before anything changes.
     package static func header(isClean: Bool, wallClock: UInt64) -> [UInt8] {
@@ -84,6 +87,14 @@ package struct SnapshotEncoder {
             name(user, &out)
             out.append(little: offset)
         }
+        end(&out)
+    }
+
+    /// Before the first image.
+    package mutating func append(_ generation: Generation, to out: inout ByteBuffer) {
+        begin(.generation, &out)
+        out.append(little: generation.word.raw)
+        left(generation.ends, &out)
         end(&out)
     }
 

@@ -16,7 +16,7 @@ final class SnapshotFile: @unchecked Sendable {
         /// It was moved out of the way, to `movedTo`.
         case damaged(String, movedTo: String)
         /// `keepsEpochs`: it holds all that was ever handed out, and says so no longer.
-        case snapshot([ChannelImage], keepsEpochs: Bool)
+        case snapshot([ChannelImage], Generation?, keepsEpochs: Bool)
     }
 
     /// Fails when another process has it, or when nothing can be written there: better at the start than when it's needed.
@@ -64,10 +64,10 @@ final class SnapshotFile: @unchecked Sendable {
             guard rename(path, aside) == 0 else { throw SnapshotFile.failed("rename \(path)") }
             return .damaged(error.description, movedTo: aside)
         }
-        guard snapshot.isClean else { return .snapshot(snapshot.channels, keepsEpochs: false) }
+        guard snapshot.isClean else { return .snapshot(snapshot.channels, nil, keepsEpochs: false) }
         let header = SnapshotFormat.header(isClean: false, wallClock: snapshot.wallClock)
         guard pwrite(file, header, header.count, 0) == header.count, fsync(file) == 0 else { throw SnapshotFile.failed("write \(path)") }
-        return .snapshot(snapshot.channels, keepsEpochs: true)
+        return .snapshot(snapshot.channels, snapshot.generation, keepsEpochs: true)
     }
 
     /// The file is mapped, not copied: what's kept of it is.
@@ -92,12 +92,13 @@ final class SnapshotWriter: @unchecked Sendable {
 
     private static let flushBytes = 1 << 20
 
-    init(_ file: SnapshotFile, isClean: Bool, at now: Instant, wallClock: UInt64) throws(NetError) {
+    init(_ file: SnapshotFile, _ generation: Generation, isClean: Bool, at now: Instant, wallClock: UInt64) throws(NetError) {
         path = file.path
         encoder = SnapshotEncoder(at: now)
         descriptor = open("\(file.path).new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw SnapshotFile.failed("open \(path).new") }
         out.append(SnapshotFormat.header(isClean: isClean, wallClock: wallClock))
+        encoder.append(generation, to: &out)
     }
 
     deinit { discard() }

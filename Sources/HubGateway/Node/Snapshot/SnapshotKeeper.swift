@@ -46,7 +46,7 @@ final class SnapshotKeeper: BrokerKeeper {
             guard now >= nextAt, broker.changes != savedChanges else { return }
             begunChanges = broker.changes
             do throws(NetError) {
-                writer = try SnapshotWriter(file, isClean: false, at: now, wallClock: WallClock.milliseconds())
+                writer = try SnapshotWriter(file, broker.generation, isClean: false, at: now, wallClock: WallClock.milliseconds())
                 broker.beginImages()
             } catch { return failed(error.description, at: now) }
         }
@@ -103,7 +103,7 @@ final class SnapshotKeeper: BrokerKeeper {
         writer = nil
         broker.endImages()
         do throws(NetError) {
-            let writer = try SnapshotWriter(file, isClean: true, at: now, wallClock: WallClock.milliseconds())
+            let writer = try SnapshotWriter(file, broker.generation, isClean: true, at: now, wallClock: WallClock.milliseconds())
             broker.beginImages()
             while true {
                 let (images, isLast) = broker.takeImages(SnapshotKeeper.imagesPerTurn)
@@ -136,8 +136,8 @@ extension SnapshotKeeper {
         }
         switch loaded {
         case .nothing: log.info("snapshot.none", ["file": path])
-        case .snapshot(let channels, true): log.info("snapshot.read", ["file": path, "channels": channels.count])
-        case .snapshot(let channels, false):
+        case .snapshot(let channels, _, true): log.info("snapshot.read", ["file": path, "channels": channels.count])
+        case .snapshot(let channels, _, false):
             // It may lack what was handed out last, so positions from before can't be continued.
             let message = "the node didn't stop in order: what came after the last snapshot is lost, and clients are told so (epochChanged)"
             log.warning("snapshot.unclean", ["file": path, "channels": channels.count, "message": message])
