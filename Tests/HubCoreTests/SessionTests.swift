@@ -19,6 +19,18 @@ struct SessionTests {
         #expect(refusal?.error.code == (type == .connect || type == .ping ? nil : .unauthenticated))
     }
 
+    @Test("what comes before authentication counts as well")
+    func anonymousRate() {
+        var limits = Configuration.Limits()
+        limits.messagesPerSecond = 1
+        limits.messageBurst = 2
+        let paces = Paces(limits)
+        var session = session(.anonymous)
+        for _ in 0..<2 { #expect(session.judge(.chat, bytes: 10, paces: paces, at: start)?.error.code == .unauthenticated) }
+        let refusal = session.judge(.connect, bytes: 10, paces: paces, at: start)
+        #expect(refusal?.limit == .messages)
+    }
+
     @Test("once open every type is served", arguments: RequestType.allCases)
     func open(type: RequestType) {
         var session = session(.open)

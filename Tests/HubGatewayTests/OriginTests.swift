@@ -16,7 +16,7 @@ struct OriginTests {
         }
     }
 
-    static let rows: [Row] = [
+    static let forms: [Row] = [
         // The same three parts, however they're written.
         Row("https://app.example.com", "https://app.example.com", true),
         Row("https://app.example.com", "https://app.example.com:443", true),
@@ -103,8 +103,8 @@ struct OriginTests {
         Row("https://*.localhost:3000", "http://x.localhost:3000", false),
     ]
 
-    @Test("who is let in", arguments: rows)
-    func rows(_ row: Row) {
+    @Test("who is let in", arguments: forms)
+    func isIn(_ row: Row) {
         #expect(OriginList.problem(row.list) == nil)
         let origin = WebOrigin(row.origin)
         #expect((origin.map { OriginList([row.list]).contains($0) } ?? false) == row.isIn)

@@ -66,13 +66,14 @@ package struct Session: Sendable {
 
     package var isWelcomed: Bool { phase == .open || phase == .held }
 
-    /// Whether a request of that type is served now: authentication first, then the rates. nil when it is.
+    /// Whether a request of that type is served now: the rates first, since whatever comes counts, then authentication. nil when it is.
     package mutating func judge(_ type: RequestType, bytes: Int, paces: Paces, at now: Instant) -> Refusal? {
+        if let refusal = pace.message(bytes: bytes, paces, at: now) { return refusal }
         if phase == .anonymous && type != .connect && type != .ping {
             return Refusal(
                 WireError(.unauthenticated, "send {\"type\":\"connect\",\"token\":…} first: this connection isn't authenticated yet"))
         }
-        return pace.message(bytes: bytes, paces, at: now)
+        return nil
     }
 
     /// True when presence should hear of this activity: at most eight times in `awayAfter`, and at once after a pause that long.

@@ -17,6 +17,7 @@ extension GatewayLoop {
         guard let route = Route(path, configuration) else {
             return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
         }
+        if !route.isProbe, let refusal = judgeRequest(bytes: request.body.count, on: id) { return .respond(.error(noted(refusal, on: id))) }
         if request.method == .options { return answerOptions(request, route, on: id) }
         guard route.takes(request.method) else { return methodNotAllowed(route) }
         switch route {

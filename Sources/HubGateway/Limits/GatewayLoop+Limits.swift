@@ -33,6 +33,7 @@ extension GatewayLoop {
         refuse(noted(refusal, on: id), range, in: bytes, on: id)
         guard refusal.limit != nil, sessions[Int(id.index)].pace.refused(paces, at: net.now), net.isOpen(id) else { return }
         numbers.floods += 1
+        numbers.rateLimited[RateLimit.refusals.rawValue] += 1
         note(.flood, on: id, refusal.limit?.label ?? "")
         net.shutOut(
             id, code: CloseCode.rateAbuse.rawValue,
@@ -163,6 +164,12 @@ extension GatewayLoop {
     private func makeAddressPace(of id: ConnectionID) -> AddressPace? {
         let key = net.clientKey(id)
         return key == 0 ? nil : state.addressPaces.pace(of: key, paces, at: net.now)
+    }
+
+    /// An HTTP request counts as a message of its address.
+    func judgeRequest(bytes: Int, on id: ConnectionID) -> Refusal? {
+        guard paces.countsAddresses else { return nil }
+        return makeAddressPace(of: id)?.message(bytes: bytes, paces, at: net.now)
     }
 
     /// Whether the address has had too many tokens and keys refused lately to have another one looked at.
