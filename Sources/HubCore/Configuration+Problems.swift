@@ -39,6 +39,17 @@ extension Configuration {
             typing.expire.nanoseconds / 2 >= typing.throttle.nanoseconds,
             "typing.expire (\(typing.expire)) must be at least twice typing.throttle (\(typing.throttle)), or who goes on typing seems to stop"
         )
+        for (name, perSecond) in [
+            ("bytesPerSecond", limits.bytesPerSecond), ("user.bytesPerSecond", limits.user.bytes),
+            ("address.bytesPerSecond", limits.address.bytes),
+        ] where perSecond > 0 {
+            // It would go through all the same, since a full bucket takes any message; but hardly as whoever set this thought.
+            let rate = Rate(perSecond: perSecond, within: limits.burst)
+            require(
+                rate.cost(limits.messageBytes) <= rate.depth,
+                "limits.\(name) (\(perSecond)) must allow limits.messageBytes (\(limits.messageBytes)) within limits.burst (\(limits.burst))"
+            )
+        }
         require(
             limits.watchRequest <= limits.watch,
             "limits.watchRequest (\(limits.watchRequest)) must be at most limits.watch (\(limits.watch))")

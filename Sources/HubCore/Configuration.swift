@@ -133,6 +133,8 @@ package struct Configuration: Sendable {
     package var tokenKeys: [TokenKey] = []
     /// Allowed `Origin` headers, "https://app.example.com"; empty: any.
     package var origins: [String] = []
+    /// Whether who names no origin may open nothing.
+    package var originRequired = false
 
     package struct APIKey: Sendable {
         package var id: String
@@ -156,9 +158,34 @@ package struct Configuration: Sendable {
         package var sendMemory = 256 * 1024 * 1024
         package var messagesPerSecond = 10_000
         package var messageBurst = 20_000
+        /// Of one connection: bytes of its messages, channels that it subscribes to, and refusals by a rate, a second; 0: any number.
+        package var bytesPerSecond = 16 * 1024 * 1024
+        package var subscribesPerSecond = 1_000
+        package var refusalsPerSecond = 100
+        /// How much of a rate may be used at once: what it allows in this time. (`messagesPerSecond` has `messageBurst`.)
+        package var burst: Span = .seconds(5)
+
+        /// So many a second; 0: any number.
+        package struct PerSecond: Sendable {
+            package var messages = 0
+            package var bytes = 0
+            package var subscribes = 0
+            package var connects = 0
+            /// Refused tokens and keys.
+            package var failures = 0
+            /// Of the HTTP API.
+            package var requests = 0
+            package init() {}
+        }
+        /// Of one user on all nodes together, of one client address on this node, of one API key over HTTP on this node.
+        package var user = PerSecond()
+        package var address = PerSecond()
+        package var key = PerSecond()
         package var connections = 1_000_000
         /// Of one client address; 0: any number.
         package var connectionsPerAddress = 0
+        /// Of one user; 0: any number.
+        package var connectionsPerUser = 0
         /// WebSockets that may be opened in a second; as many at once.
         package var acceptsPerSecond = 2_000
         /// Subscriptions of one connection.
@@ -234,6 +261,8 @@ package struct Configuration: Sendable {
     package enum LogFormat: Sendable { case automatic, text, json }
     package var logLevel: LogLevel = .info
     package var logFormat: LogFormat = .automatic
+    /// Whether client addresses and user ids stand in log lines.
+    package var logPersonal = true
 
     package init() {}
 }

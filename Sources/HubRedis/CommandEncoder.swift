@@ -56,6 +56,7 @@ final class CommandEncoder {
         case .expire(let sweep): expire(sweep, &out, scripts)
         case .states(let call): states(call, &out)
         case .inspect(let user, _): inspect(user, &out, scripts)
+        case .settle(let report, _): settle(report, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
         case .tip(_, _, let channel): tip(channel, &out, scripts)

@@ -28,6 +28,7 @@ package final class RedisBackend {
     // Each takes itself out in its `deinit`.
     unowned(unsafe) var broker: RedisBroker?
     unowned(unsafe) var store: RedisPresenceStore?
+    unowned(unsafe) var rates: RedisRateStore?
 
     /// Who says where the masters are.
     private enum Topology {
@@ -363,6 +364,7 @@ package final class RedisBackend {
         case .expire(let sweep): store?.expired(sweep, reply)
         case .states(let call): store?.stateRead(call, reply)
         case .inspect(let user, let tag): store?.inspected(user, tag, reply)
+        case .settle(let report, let tag): rates?.settled(report, reply, tag)
         case .announce(let facts, let tag):
             guard !facts.isEmpty else { return }
             let nodes = PresenceReplies.nodes(reply)
@@ -390,6 +392,7 @@ package final class RedisBackend {
             call.failure = error
             store?.statesEnded(call)
         case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
+        case .settle(_, let tag): rates?.delegate?.settled(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
         case .tip(let index, let generation, let channel): positionFailed(index, generation, .channel(channel), error)

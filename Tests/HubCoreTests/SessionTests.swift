@@ -15,14 +15,26 @@ struct SessionTests {
     @Test("before authentication only connect and ping are served", arguments: RequestType.allCases)
     func anonymous(type: RequestType) {
         var session = session(.anonymous)
-        let refusal = session.judge(type, limits: Configuration.Limits(), at: start)
-        #expect(refusal?.code == (type == .connect || type == .ping ? nil : .unauthenticated))
+        let refusal = session.judge(type, bytes: 10, paces: Paces(Configuration.Limits()), at: start)
+        #expect(refusal?.error.code == (type == .connect || type == .ping ? nil : .unauthenticated))
+    }
+
+    @Test("what comes before authentication counts as well")
+    func anonymousRate() {
+        var limits = Configuration.Limits()
+        limits.messagesPerSecond = 1
+        limits.messageBurst = 2
+        let paces = Paces(limits)
+        var session = session(.anonymous)
+        for _ in 0..<2 { #expect(session.judge(.chat, bytes: 10, paces: paces, at: start)?.error.code == .unauthenticated) }
+        let refusal = session.judge(.connect, bytes: 10, paces: paces, at: start)
+        #expect(refusal?.limit == .messages)
     }
 
     @Test("once open every type is served", arguments: RequestType.allCases)
     func open(type: RequestType) {
         var session = session(.open)
-        #expect(session.judge(type, limits: Configuration.Limits(), at: start) == nil)
+        #expect(session.judge(type, bytes: 10, paces: Paces(Configuration.Limits()), at: start) == nil)
     }
 
     @Test("over the rate a refusal carries the time after which it will do")
@@ -30,13 +42,52 @@ struct SessionTests {
         var limits = Configuration.Limits()
         limits.messagesPerSecond = 10
         limits.messageBurst = 3
+        let paces = Paces(limits)
         var session = session(.open)
-        for _ in 0..<3 { #expect(session.judge(.chat, limits: limits, at: start) == nil) }
-        let refusal = session.judge(.chat, limits: limits, at: start)
-        #expect(refusal?.code == .rateLimited)
-        #expect(refusal?.retryAfter == 100)
-        #expect(session.judge(.chat, limits: limits, at: start + .milliseconds(100)) == nil)
+        for _ in 0..<3 { #expect(session.judge(.chat, bytes: 10, paces: paces, at: start) == nil) }
+        let refusal = session.judge(.chat, bytes: 10, paces: paces, at: start)
+        #expect(refusal?.limit == .messages)
+        #expect(refusal?.error.code == .rateLimited)
+        #expect(refusal?.error.retryAfter == 100)
+        #expect(session.judge(.chat, bytes: 10, paces: paces, at: start + .milliseconds(100)) == nil)
     }
+
+    @Test("bytes and subscriptions have rates of their own, several channels at once cost as many")
+    func otherRates() {
+        var limits = Configuration.Limits()
+        limits.bytesPerSecond = 1000
+        limits.subscribesPerSecond = 10
+        limits.channels = 20
+        limits.burst = .seconds(1)
+        let paces = Paces(limits)
+        var session = session(.open)
+        #expect(session.judge(.chat, bytes: 900, paces: paces, at: start) == nil)
+        let refusal = session.judge(.chat, bytes: 200, paces: paces, at: start)
+        #expect(refusal?.limit == .bytes)
+        #expect(refusal?.error.retryAfter == 100)
+        // As many at once as a connection may have, whatever the rate: who comes back had them before.
+        #expect(session.pace.subscribe(20, paces, at: start) == nil)
+        let more = session.pace.subscribe(1, paces, at: start)
+        #expect(more?.limit == .subscribes)
+    }
+
+    @Test("so many refusals for its rate a connection may get, one more is a flood; they come back with time")
+    func flood() {
+        var limits = Configuration.Limits()
+        limits.refusalsPerSecond = 10
+        limits.burst = .seconds(2)
+        let paces = Paces(limits)
+        var pace = SessionPace()
+        for _ in 0..<20 { #expect(pace.refused(paces, at: start) == false) }
+        #expect(pace.refused(paces, at: start) == true)
+        #expect(pace.refused(paces, at: start + .milliseconds(100)) == false)
+        limits.refusalsPerSecond = 0
+        let never = Paces(limits)
+        for _ in 0..<1000 { #expect(pace.refused(never, at: start) == false) }
+    }
+
+    @Test("what a node keeps of a connection's session stays small, with all its buckets")
+    func size() { #expect(MemoryLayout<Session>.size <= 208) }
 
     @Test("activity is told at most eight times in awayAfter, and at once after a pause that long")
     func activity() {
@@ -51,34 +102,6 @@ struct SessionTests {
     @Test("pings and reading lists are no activity; saying something is")
     func activityTypes() {
         #expect(RequestType.allCases.filter(\.isActivity) == [.chat, .event, .typing, .read, .presence])
-    }
-}
-
-@Suite("Token bucket")
-struct TokenBucketTests {
-    private let start = Instant(nanoseconds: 5_000_000_000_000)
-
-    @Test("lets a burst through, then the rate, over a long time exactly")
-    func rate() {
-        var bucket = TokenBucket(full: start)
-        var taken = 0
-        for millisecond in 0..<10_000 where bucket.take(rate: 100, burst: 50, at: start + .milliseconds(UInt64(millisecond))) == nil {
-            taken += 1
-        }
-        #expect(taken == 50 + 999)
-    }
-
-    @Test("rate 0 is no limit")
-    func unlimited() {
-        var bucket = TokenBucket(full: start)
-        for _ in 0..<100_000 { #expect(bucket.take(rate: 0, burst: 0, at: start) == nil) }
-    }
-
-    @Test("hostile settings neither trap nor lock out for ever", arguments: [1, 1_000_000_000, Int.max])
-    func extremes(rate: Int) {
-        var bucket = TokenBucket(full: start)
-        _ = bucket.take(rate: rate, burst: Int.max, at: start)
-        #expect(bucket.take(rate: rate, burst: 1, at: start + .seconds(10)) == nil)
     }
 }
 

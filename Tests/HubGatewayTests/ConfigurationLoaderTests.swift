@@ -154,7 +154,7 @@ struct ConfigurationLoaderTests {
             ("{ node: null }", "FILE:1: node must be a text between quotes, not null"),
             (
                 "{ auth: { origins: ['app.example.com'] } }",
-                "FILE:1: auth.origins[0] must be an origin such as \"https://app.example.com\" or \"http://localhost:3000\", without a path, not \"app.example.com\""
+                "FILE:1: auth.origins[0] must be an origin such as \"https://app.example.com\", \"https://*.example.com\" or \"http://localhost:3000\", without a path (international names in punycode), not \"app.example.com\""
             ),
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),

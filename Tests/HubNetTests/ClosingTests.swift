@@ -1,3 +1,4 @@
+import Glibc
 import HubBase
 import HubNet
 import Testing
@@ -44,6 +45,34 @@ import Testing
         #expect(client.readEnd() == .endOfStream)
         #expect(fixture.ends.wait(for: 1) == [.us(code: 1012)])
         #expect(fixture.counters.messagesIn == 0)
+    }
+
+    @Test("who is shut out hears why, and not a byte of it is read any more, whatever it sends; then the socket goes")
+    func shutOut() throws {
+        var limits = NetLimits()
+        limits.closeDeadline = .milliseconds(500)
+        let fixture = try LoopFixture(limits) { handler in
+            handler.onMessage = { _, _, id in
+                handler.loop.sendMessage(.text, to: id, as: .reply) { $0.append("last words") }
+                handler.loop.shutOut(id, code: 4009, reason: "10000 too fast")
+            }
+        }
+        let (client, _) = try fixture.join()
+        client.send(RawClient.text("first") + RawClient.text("second"))
+        #expect(try client.readFrame().text == "last words")
+        let close = try client.readFrame()
+        #expect(close.code == 4009 && close.payload[2...].elementsEqual("10000 too fast".utf8))
+        #expect(fixture.ends.wait(for: 1) == [.us(code: 4009)])
+        let read = fixture.counters.bytesIn
+        for _ in 0..<20 { client.sendText(String(repeating: "x", count: 10_000)) }
+        #expect(fixture.counters.bytesIn == read && fixture.counters.messagesIn == 1)
+        #expect(client.readEnd() != .deadline)
+        var open = 1
+        for _ in 0..<1000 where open > 0 {
+            usleep(10_000)
+            open = fixture.perform { loop, _ in loop.connectionCount }
+        }
+        #expect(open == 0)
     }
 
     @Test("a peer that doesn't answer our close is dropped after the deadline")

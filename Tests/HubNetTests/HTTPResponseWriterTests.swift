@@ -16,7 +16,9 @@ struct HTTPResponseWriterTests {
         #expect(
             write(response)
                 == "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n"
-                + "Cache-Control: no-store\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}")
+                + "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+                + "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\nCache-Control: no-store\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}"
+        )
     }
 
     @Test("HEAD gets the length without the body, RFC 9110 §9.3.2")

@@ -18,3 +18,8 @@ import Testing
     @Test("the presence store's contract holds on Redis", arguments: PresenceStoreContract.checks)
     func presence(_ check: PresenceStoreCheck) { check.run(RedisFixture()) }
 }
+
+@Suite(.serialized) struct RateStoreContractTests {
+    @Test("the rate store's contract holds on Redis", arguments: RateStoreContract.checks)
+    func rates(_ check: RateStoreCheck) { check.run(RedisRateFixture()) }
+}

@@ -37,7 +37,11 @@ package struct Session: Sendable {
     /// Milliseconds since 1970.
     package var since: UInt64
     package var tokenExpires: UInt64?
-    package var bucket: TokenBucket
+    package var pace: SessionPace
+    /// Its user's place in `UserPaces`, once anything was counted there.
+    package var account: UserPaces.Place?
+    /// Counts against `limits.connectionsPerUser`.
+    package var isCounted: Bool
     /// Presence was last told of activity then.
     package var activityTold: Instant
 
@@ -54,21 +58,20 @@ package struct Session: Sendable {
         isService = false
         waiting = 0
         self.since = since
-        bucket = TokenBucket(full: now)
+        pace = SessionPace()
+        account = nil
+        isCounted = false
         activityTold = now
     }
 
     package var isWelcomed: Bool { phase == .open || phase == .held }
 
-    /// Whether a request of that type is served now: authentication first, then the rate. nil when it is.
-    package mutating func judge(_ type: RequestType, limits: Configuration.Limits, at now: Instant) -> WireError? {
+    /// Whether a request of that type is served now: the rates first, since whatever comes counts, then authentication. nil when it is.
+    package mutating func judge(_ type: RequestType, bytes: Int, paces: Paces, at now: Instant) -> Refusal? {
+        if let refusal = pace.message(bytes: bytes, paces, at: now) { return refusal }
         if phase == .anonymous && type != .connect && type != .ping {
-            return WireError(.unauthenticated, "send {\"type\":\"connect\",\"token\":…} first: this connection isn't authenticated yet")
-        }
-        if let wait = bucket.take(rate: limits.messagesPerSecond, burst: limits.messageBurst, at: now) {
-            return WireError(
-                .rateLimited, "more than \(limits.messagesPerSecond) messages a second (limits.messagesPerSecond)",
-                retryAfter: max(wait.milliseconds, 1))
+            return Refusal(
+                WireError(.unauthenticated, "send {\"type\":\"connect\",\"token\":…} first: this connection isn't authenticated yet"))
         }
         return nil
     }

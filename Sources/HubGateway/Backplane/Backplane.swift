@@ -13,6 +13,7 @@ final class Backplane {
     let log: Log
     let broker: any Broker
     let store: any PresenceStore
+    let rates: any RateStore
     var machine: PresenceMachine
     /// The turn's time; the delegates' calls have none of their own.
     var now: Instant
@@ -35,6 +36,8 @@ final class Backplane {
     /// Loops that sit on the same thread as we do need no wake.
     private let ownLoop: Int?
     private var hasStopped = false
+    /// As the loops know it.
+    private var nodeCount = 1
 
     /// The `high` word of tags: loops use their number, the machine and we our own.
     static let machineTags: UInt64 = 1 << 32
@@ -46,7 +49,8 @@ final class Backplane {
     static let loopsMax = 64
 
     init(
-        node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
+        node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, rates: any RateStore,
+        timers: PresenceTimers,
         recovery: RecoveryMachine.Limits, namespaces: [String: HistoryOptions], postBytesMax: Int, chance: Chance,
         mailbox: Mailbox<BackplaneMessage>,
         loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
@@ -57,6 +61,7 @@ final class Backplane {
         self.log = log
         self.broker = broker
         self.store = store
+        self.rates = rates
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
@@ -70,6 +75,7 @@ final class Backplane {
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
         broker.delegate = self
         store.delegate = self
+        rates.delegate = self
     }
 
     func start(at now: Instant) {
@@ -88,6 +94,7 @@ final class Backplane {
         if now.since(tickedAt) >= .milliseconds(20) {
             tickedAt = now
             machine.tick(at: now)
+            countNodes()
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -99,6 +106,7 @@ final class Backplane {
         carryOutPresence()
         broker.advance(at: now)
         store.advance(at: now)
+        rates.advance(at: now)
         carryOutPresence()
         flush()
     }
@@ -109,6 +117,14 @@ final class Backplane {
         hasStopped = true
         broker.stop(at: now)
         store.stop(at: now)
+    }
+
+    /// A node that is cut off goes by what it knew last.
+    private func countNodes() {
+        let count = max(machine.nodes.count, 1)
+        guard count != nodeCount else { return }
+        nodeCount = count
+        postToAll(.nodeCount(count))
     }
 
     // MARK: From loops
@@ -151,6 +167,7 @@ final class Backplane {
             broker.setNamespaces(configuration.namespaces)
             recovery.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
+        case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }

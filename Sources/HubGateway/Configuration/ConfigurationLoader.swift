@@ -167,6 +167,7 @@ package struct ConfigurationLoader {
         problems = configuration.problems() + Self.listenProblems(configuration) + redisProblems(configuration)
         problems = (problems + snapshotProblems(configuration)).map { Self.withPlaces($0, origins) }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
+        sources.warnings += OriginList.warnings(configuration.origins)
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
 

@@ -76,8 +76,8 @@ extension Setting {
         }
     }
 
-    static func boolean(_ path: String, _ field: any Field<Bool>, _ help: String) -> Setting {
-        Setting(path, .boolean, isLive: false, help) { _, configuration in
+    static func boolean(_ path: String, _ field: any Field<Bool>, live: Bool = false, _ help: String) -> Setting {
+        Setting(path, .boolean, isLive: live, help) { _, configuration in
             .boolean(configuration[keyPath: field])
         } write: { value, _, configuration in
             guard case .boolean(let flag) = value else { preconditionFailure("a boolean's kind gave \(value)") }

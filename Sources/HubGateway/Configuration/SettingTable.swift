@@ -5,7 +5,7 @@ import HubNet
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
     static let all: [Setting] = [
-        node, tls, redis, embedded, access, presence, typing, limits, deflate, deadlines, namespaces, diagnostics,
+        node, tls, redis, embedded, access, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
     ].flatMap { $0 }
 
     private static let node: [Setting] = [
@@ -73,8 +73,12 @@ enum SettingTable {
             configuration.tokenKeys = keys
         },
         .list(
-            "auth.origins", \.origins, live: true, "Origins whose pages may connect, \"https://app.example.com\" each; empty: any.",
-            check: OriginText.problem),
+            "auth.origins", \.origins, live: true,
+            "Origins whose pages may connect, \"https://app.example.com\" or \"https://*.example.com\" each; empty: any.",
+            check: OriginList.problem),
+        .boolean(
+            "auth.originRequired", \.originRequired, live: true,
+            "WebSockets and streams of events need an Origin: clients that aren't browsers stay out."),
         Setting(
             "api.keys", .apiKeys, isLive: true,
             "Keys of the HTTP API: id, digest or file or env, and scopes (\"read\", \"publish\", \"admin\"), each."
@@ -211,6 +215,8 @@ enum SettingTable {
             guard case .text(let text) = value, let level = levels[text] else { preconditionFailure("the kind of log.level gave \(value)") }
             configuration.logLevel = level
         },
+        .boolean(
+            "log.personal", \.logPersonal, live: true, "Client addresses and user ids in log lines as they are; false: as pseudonyms."),
         Setting(
             "log.format", .choice(["automatic", "text", "json"]), isLive: false,
             "Text, JSON, or automatic: text on a terminal, JSON elsewhere."

@@ -17,7 +17,9 @@ extension GatewayLoop {
     }
 
     func inspected(_ result: Result<PresenceRecord, WireError>, isStale: Bool, tag: UInt64) {
-        guard let waiting = pending.remove(tag), case .httpPresence = waiting.kind else { return }
+        guard let waiting = pending.remove(tag) else { return }
+        if case .userConnections = waiting.kind { return connectionsCounted(result, isStale: isStale, of: waiting.connection) }
+        guard case .httpPresence = waiting.kind else { return }
         switch result {
         case .failure(let error): net.respond(.error(error), to: waiting.connection)
         case .success(let record):

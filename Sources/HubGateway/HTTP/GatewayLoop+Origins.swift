@@ -1,3 +1,4 @@
+import HubBase
 import HubCore
 import HubNet
 import HubWire
@@ -6,17 +7,27 @@ import HubWire
 ///
 /// Credentials of the browser's own (cookies) mean nothing here, so they are never allowed; an API key or a token is the page's to send.
 extension GatewayLoop {
-    /// A page of another site must not speak for its visitor. No `Origin`: not a browser.
+    /// A page of another site must not speak for its visitor. No `Origin`: not a browser (but see `judgePresence`).
     func judgeOrigin(_ request: borrowing HTTPRequest) -> WireError? {
         guard let raw = request.header("origin") else { return nil }
-        let origin = String(decoding: raw, as: UTF8.self)
+        guard request.count(of: "origin") == 1 else { return WireError(.forbidden, "more than one Origin header") }
         if !configuration.origins.isEmpty {
-            return configuration.origins.contains(origin) ? nil : WireError(.forbidden, "this origin isn't in auth.origins")
-        }
-        if configuration.isDevelopment && !Origin.isLoopback(origin) {
-            return WireError(.forbidden, "development mode takes pages of this machine only; name others in auth.origins")
+            guard let origin = WebOrigin(raw), origins.contains(origin) else {
+                return WireError(.forbidden, "this origin isn't in auth.origins")
+            }
+        } else if configuration.isDevelopment {
+            guard let origin = WebOrigin(raw), origin.isLoopback else {
+                return WireError(.forbidden, "development mode takes pages of this machine only; name others in auth.origins")
+            }
         }
         return nil
+    }
+
+    /// Whether a WebSocket or a stream may be opened by who doesn't say whose page it is (`auth.originRequired`).
+    func judgePresence(ofOrigin request: borrowing HTTPRequest, on id: ConnectionID) -> WireError? {
+        guard configuration.originRequired, request.header("origin") == nil else { return nil }
+        note(.originRefused, on: id, "none")
+        return WireError(.forbidden, "an Origin is needed here (auth.originRequired): this hub is for pages in browsers alone")
     }
 
     /// Marks the answer to a request for `/v1/…` for the page that asks; returns what to answer instead when that page may not.
@@ -24,7 +35,10 @@ extension GatewayLoop {
         // Also without an Origin: a cache must not give a page the answer to somebody else.
         net.addHeader("Vary", "Origin", to: id)
         guard let raw = request.header("origin") else { return nil }
-        if let refusal = judgeOrigin(request) { return .respond(.error(refusal)) }
+        if let refusal = judgeOrigin(request) {
+            note(.originRefused, on: id, WebOrigin(raw).map { "\($0)" } ?? "not an origin")
+            return .respond(.error(refusal))
+        }
         let isAnyone = configuration.origins.isEmpty && !configuration.isDevelopment
         net.addHeader("Access-Control-Allow-Origin", isAnyone ? "*" : String(decoding: raw, as: UTF8.self), to: id)
         net.addHeader("Access-Control-Expose-Headers", "Retry-After, ETag", to: id)
@@ -43,17 +57,14 @@ extension GatewayLoop {
     }
 }
 
-/// What a browser says of the page that connects (RFC 6454 §6.1).
-enum Origin {
-    static func isLoopback(_ origin: String) -> Bool {
-        guard let scheme = ["http://", "https://"].first(where: { origin.hasPrefix($0) }) else { return false }
-        var host = origin.dropFirst(scheme.count)
-        if host.hasPrefix("[") {
-            guard let end = host.firstIndex(of: "]") else { return false }
-            host = host[host.index(after: host.startIndex)..<end]
-        } else if let colon = host.firstIndex(of: ":") {
-            host = host[..<colon]
+extension WebOrigin: CustomStringConvertible {
+    /// Without its port where that's the scheme's.
+    package var description: String {
+        let host: String
+        switch self.host {
+        case .name(let name): host = name
+        case .address(let address): host = SocketAddress(address, port: 0).ipText
         }
-        return host == "localhost" || host == "127.0.0.1" || host == "::1"
+        return "\(scheme)://\(host)\(port == Self.defaultPort(of: scheme) ? "" : ":\(port)")"
     }
 }

@@ -9,10 +9,13 @@ extension GatewayLoop {
         do throws(WireError) {
             switch try PublishBody.read(request.body, key: try idempotencyKey(request), limits: configuration.limits) {
             case .one(let body):
+                if let refusal = judgeKeyMessages(1, on: id) { throw refusal }
                 let messageId = body.messageId ?? makeMessageId()
                 let kind = Pending.Kind.httpPublish(channel: body.channel, messageId: messageId, body.messageClass)
                 post(body, messageId, pending.insert(Pending(kind: kind, connection: id, id: .none)))
-            case .many(let bodies): return publish(bodies, on: id)
+            case .many(let bodies):
+                if let refusal = judgeKeyMessages(bodies.count, on: id) { throw refusal }
+                return publish(bodies, on: id)
             }
             return .pending
         } catch {

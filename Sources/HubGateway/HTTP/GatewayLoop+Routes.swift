@@ -17,13 +17,14 @@ extension GatewayLoop {
         guard let route = Route(path, configuration) else {
             return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
         }
+        if !route.isProbe, let refusal = judgeRequest(bytes: request.body.count, on: id) { return .respond(.error(noted(refusal, on: id))) }
         if request.method == .options { return answerOptions(request, route, on: id) }
         guard route.takes(request.method) else { return methodNotAllowed(route) }
         switch route {
         case .server: return methodNotAllowed(route)
         case .alive: return .respond(health(isAlive: true))
         case .ready: return .respond(health(isAlive: false))
-        case .metrics: return authorized(request, .read) { .respond(Metrics.response(state, limits: net.limits, configuration)) }
+        case .metrics: return authorized(request, .read, on: id) { .respond(Metrics.response(state, limits: net.limits, configuration)) }
         case .page: return .respond(Page.response())
         case .socket: return openSocket(request, on: id)
         case .stream: return openStream(request, on: id)
@@ -31,11 +32,11 @@ extension GatewayLoop {
         case .echo:
             prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
             return .upgrade(subprotocol: nil)
-        case .user(let user): return authorized(request, .read) { inspect(user, on: id) }
-        case .presence: return authorized(request, .read) { readPresence(request, on: id) }
-        case .publish: return authorized(request, .publish) { publish(request, on: id) }
-        case .history(let channel): return authorized(request, .read) { history(request, of: channel, on: id) }
-        case .nodes: return authorized(request, .read) { listNodes(on: id) }
+        case .user(let user): return authorized(request, .read, on: id) { inspect(user, on: id) }
+        case .presence: return authorized(request, .read, on: id) { readPresence(request, on: id) }
+        case .publish: return authorized(request, .publish, on: id) { publish(request, on: id) }
+        case .history(let channel): return authorized(request, .read, on: id) { history(request, of: channel, on: id) }
+        case .nodes: return authorized(request, .read, on: id) { listNodes(on: id) }
         }
     }
 
@@ -50,23 +51,33 @@ extension GatewayLoop {
     enum Scope: String { case read, publish, admin }
 
     /// API keys guard the API; in development mode (which listens on loopback only) it's open as long as no key is configured.
-    private func authorized(_ request: borrowing HTTPRequest, _ scope: Scope, _ body: () -> RequestOutcome) -> RequestOutcome {
+    private func authorized(
+        _ request: borrowing HTTPRequest, _ scope: Scope, on id: ConnectionID, _ body: () -> RequestOutcome
+    ) -> RequestOutcome {
         if configuration.isDevelopment && configuration.apiKeys.isEmpty {
             // Open to this machine's programs, not to what any page in its browser likes to send here (nor through a name that was
             // pointed at this machine).
-            if let refusal = judgeOrigin(request) ?? judgeHost(request) { return .respond(.error(refusal)) }
+            if let refusal = judgeOrigin(request) ?? judgeHost(request) {
+                note(.originRefused, on: id, "a page of another host, or another host's name")
+                return .respond(.error(refusal))
+            }
             return body()
         }
+        if let refusal = judgeFailures(id) { return .respond(.error(noted(refusal, on: id))) }
         guard let credential = bearer(request) else {
             return .respond(.error(foreignCredential(request, "an API key (api.keys)")))
         }
         guard let key = apiKeys.verify(credential) else {
-            numbers.authenticationFailures += 1
+            authenticationFailed(.unauthenticated, on: id)
             return .respond(.error(WireError(.unauthenticated, "the API key isn't one of this hub's (api.keys)")))
         }
         guard key.scopes.contains(scope.rawValue) || key.scopes.contains(Scope.admin.rawValue) else {
+            note(.forbidden, on: id, "API key \(key.id), scope \(scope.rawValue)")
             return .respond(.error(WireError(.forbidden, "the API key \(key.id) lacks the scope \(scope.rawValue)")))
         }
+        callingKey = state.keyPaces.pace(of: key.id)
+        defer { callingKey = nil }
+        if let refusal = judgeKeyRequest() { return .respond(.error(noted(refusal, on: id))) }
         return body()
     }
 
@@ -116,8 +127,10 @@ extension GatewayLoop {
     private func openSocket(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
         // Who doesn't ask for a WebSocket is told so before anything else: the opening handshake's judge has the right answer.
         guard request.listContains("websocket", in: "upgrade") else { return .upgrade(subprotocol: nil) }
+        if let refusal = judgePresence(ofOrigin: request, on: id) { return .respond(.error(refusal)) }
         if let refusal = judgeReadiness() { return .respond(.error(refusal)) }
         if let refusal = turnAway(request, on: id) { return refusal }
+        if let refusal = judgeFailures(id) { return .respond(.error(noted(refusal, on: id))) }
         do throws(WireError) {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
@@ -199,7 +212,7 @@ extension GatewayLoop {
 
     /// Nor must a name that was pointed at this machine.
     func judgeHost(_ request: borrowing HTTPRequest) -> WireError? {
-        guard let raw = request.header("host"), Origin.isLoopback("http://" + String(decoding: raw, as: UTF8.self)) else {
+        guard let raw = request.header("host"), WebOrigin("http://" + String(decoding: raw, as: UTF8.self))?.isLoopback == true else {
             return WireError(
                 .forbidden, "development mode answers to localhost, 127.0.0.1 and [::1] only; configure api.keys for other names")
         }

@@ -104,6 +104,19 @@ enum Metrics {
         page.sample("class", "read", sum(loops) { $0.net.dropped.read })
         page.sample("class", "closed", sum(loops) { $0.net.framesDropped })
         page.counter("hub_slow_closed_total", "Connections closed because their queue was full.", sum(loops) { $0.net.closedTooSlow })
+        page.family("hub_rate_limited_total", "Requests and connections refused for a rate, by which (limits.*PerSecond).", "counter")
+        for limit in RateLimit.allCases {
+            // Sockets are refused before there's a request.
+            let sockets = limit == .addressConnects ? sum(loops) { $0.net.refusedByAddressPace } : 0
+            page.sample("limit", limit.label, sum(loops) { $0.rateLimited[limit.rawValue] } &+ sockets)
+        }
+        page.counter("hub_floods_closed_total", "Connections closed for going past their rates too often.", sum(loops) { $0.floods })
+        page.counter(
+            "hub_connections_refused_by_user_total", "Connections closed by limits.connectionsPerUser.", sum(loops) { $0.refusedByUser })
+        page.counter(
+            "hub_rate_reports_total", "Reports of what users spent (limits.user.*): with Redis a call each.", sum(loops) { $0.rateReports })
+        page.family("hub_security_events_total", "Refusals by their kind (docs/security.md), logged or not.", "counter")
+        for event in SecurityEvent.allCases { page.sample("event", event.name, sum(loops) { $0.security[event.rawValue] }) }
         page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
         page.gauge("hub_broker_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
         page.gauge("hub_redis_link_up", "1 while Redis is reached and proven; 0 also without Redis.", usesRedis && backplane.linkUp ? 1 : 0)

@@ -45,6 +45,14 @@ enum Route {
         }
     }
 
+    /// Asked by what keeps the node running, from addresses that may be its clients' too.
+    var isProbe: Bool {
+        switch self {
+        case .alive, .ready: true
+        default: false
+        }
+    }
+
     func takes(_ method: HTTPMethod) -> Bool {
         switch self {
         case .server: false

@@ -9,16 +9,6 @@ extension GatewayLoop: ServerHandler {
         route(request, on: id)
     }
 
-    func arrivalFailed(_ id: ConnectionID, _ reason: String) {
-        guard log.isEnabled(.debug) else { return }
-        log.limited(.debug, "connection.arrivalFailed", at: net.now, ["client": net.peer(id), "reason": reason])
-    }
-
-    func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
-        numbers.authenticationFailures += 1
-        log.limited(.info, "authentication.failed", at: net.now, ["client": net.peer(id), "code": code.rawValue])
-    }
-
     // MARK: Opening
 
     /// Who wants to come in, found out before the upgrade.
@@ -82,6 +72,7 @@ extension GatewayLoop: ServerHandler {
     /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed.
     func open(_ id: ConnectionID) {
         let index = Int(id.index)
+        if let refusal = judgeOpening(id) { return turnAway(id, refusal) }
         sessions[index].phase = .opening
         if let expires = sessions[index].tokenExpires { scheduleExpiry(of: id, at: expires) }
         let session = sessions[index]
@@ -134,7 +125,8 @@ extension GatewayLoop: ServerHandler {
     private func replay(_ id: ConnectionID) {
         guard let waiting = early.removeValue(forKey: id.index) else { return }
         for message in waiting.messages {
-            guard isCurrent(id) else { return }
+            // One of them may have closed it.
+            guard isCurrent(id), net.isOpen(id) else { return }
             message.withUnsafeBytes { self.message($0, sessions[Int(id.index)].format.messageKind, on: id) }
         }
     }
@@ -235,6 +227,7 @@ extension GatewayLoop: ServerHandler {
         }
         early[id.index] = nil
         connectRequests[id.index] = nil
+        forgetPaces(of: index)
         let session = sessions[index]
         stopTyping(of: session, id.index)
         if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
@@ -280,6 +273,7 @@ extension GatewayLoop: ServerHandler {
     func healthChanged(_ health: BackendHealth) {
         guard health != self.health else { return }
         self.health = health
+        userPaces.change(isAway: health != .up)
         let event: SystemEvent
         switch health {
         case .up: event = .restored
@@ -296,6 +290,9 @@ extension GatewayLoop: ServerHandler {
 
     func reconfigure(_ configuration: Configuration) {
         self.configuration = configuration
+        origins = OriginList(configuration.origins)
+        paces = Paces(configuration.limits)
+        userPaces.change(configuration.limits)
         net.change(Node.limits(configuration, over: net.limits))
         typingThrottle.throttle = configuration.typing.throttle
         typingThrottle.expire = configuration.typing.expire

@@ -6,22 +6,18 @@ import HubWire
 /// One envelope: scanned in place, judged, carried out or refused. A refusal is always sent, with or without an id.
 extension GatewayLoop {
     func handle(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        let index = Int(id.index)
-        switch EnvelopeScanner.scan(bytes, format: sessions[index].format, depthMax: configuration.limits.depth) {
+        switch EnvelopeScanner.scan(bytes, format: sessions[Int(id.index)].format, depthMax: configuration.limits.depth) {
         case .refused(let error, let range):
             // What can't be read costs its sender as much as what can.
-            if let limited = sessions[index].judge(.ping, limits: configuration.limits, at: net.now) {
+            if let limited = judge(.ping, bytes: bytes.count, on: id) {
                 refuse(limited, range, in: bytes, on: id)
             } else {
                 refuse(error, range, in: bytes, on: id)
             }
         case .request(let request):
             if request.type.isOrderedByChannel && holds(request.channel, bytes, on: id) { return }
-            if let error = sessions[index].judge(request.type, limits: configuration.limits, at: net.now) {
-                refuse(error, request.id, in: bytes, on: id)
-                return
-            }
-            if request.type.isActivity { tellActivity(of: index) }
+            if let refusal = judge(request.type, bytes: bytes.count, on: id) { return refuse(refusal, request.id, in: bytes, on: id) }
+            if request.type.isActivity { tellActivity(of: Int(id.index)) }
             perform(request, bytes, on: id)
         }
     }
@@ -60,6 +56,7 @@ extension GatewayLoop {
 
     func refuse(_ error: WireError, _ requestId: UnsafeRawBufferPointer, on id: ConnectionID) {
         if let place = ErrorCode.allCases.firstIndex(of: error.code) { numbers.refusals[place] += 1 }
+        if error.code == .forbidden { note(.forbidden, on: id, error.message) }
         send(to: id, as: .reply) { EnvelopeEncoder.error(id: requestId, error, format: $0, into: &$1) }
     }
 
@@ -115,6 +112,11 @@ extension GatewayLoop {
         }
         guard !sessions[index].isService else {
             refuse(WireError(.forbidden, "an API key's connection takes no token"), request.id, in: bytes, on: id)
+            return
+        }
+        if let refusal = judgeFailures(id) {
+            refuse(refusal, request.id, in: bytes, on: id)
+            if sessions[index].phase == .anonymous { closeForRate(id, refusal.error) }
             return
         }
         scratch.removeAll()

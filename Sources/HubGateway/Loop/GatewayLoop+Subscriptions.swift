@@ -25,6 +25,7 @@ extension GatewayLoop {
             }
             // One subscription of a channel after the other, or a page of the second could repeat what the first has brought live.
             if sessions[Int(id.index)].waiting > 0, wanted.contains(where: { isJoining(id, $0.channel) }) { return hold(bytes, on: id) }
+            if let refusal = judgeSubscribes(wanted.count, on: id) { return refuse(refusal, request.id, in: bytes, on: id) }
             let held = channels.count(of: id.index) + sessions[Int(id.index)].waiting + (catchingUp[id.index]?.count ?? 0)
             let added = wanted.count { channels.slot(of: $0.channel).map { !channels.contains(id.index, on: $0) } ?? true }
             guard held + added <= configuration.limits.channels else {

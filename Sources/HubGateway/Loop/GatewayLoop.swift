@@ -18,10 +18,17 @@ final class GatewayLoop {
     var tokens: TokenVerifier
     var apiKeys: APIKeyVerifier
     var chance: Chance
+    var origins: OriginList
+    var paces: Paces
+    var userPaces: UserPaces
+    /// Of the API key whose request is being looked at.
+    var callingKey: KeyPaces.Pace?
 
     // Connections, by index.
     var sessions: [Session] = []
     var kinds: [ConnectionKind] = []
+    /// Of those that were asked for theirs.
+    var addressPaces: [AddressPace?] = []
     /// Messages that came before the welcome had left.
     var early: [UInt32: EarlyMessages] = [:]
     /// The `connect` that is acknowledged once the welcome has left.
@@ -63,6 +70,7 @@ final class GatewayLoop {
     var numbers = LoopNumbers()
     var numbersToldAt = Instant(nanoseconds: 0)
     var refusalsTold: UInt64 = 0
+    var securityLimiters = [LogLimiter](repeating: LogLimiter(), count: SecurityEvent.allCases.count)
     var wallClock: UInt64 = 0
     var wallClockTurn = Instant(nanoseconds: 0)
     var health: BackendHealth = .up
@@ -80,6 +88,9 @@ final class GatewayLoop {
         self.state = state
         self.log = log
         self.configuration = configuration
+        origins = OriginList(configuration.origins)
+        paces = Paces(configuration.limits)
+        userPaces = UserPaces(configuration.limits)
         tokens = TokenVerifier(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
         typingThrottle = TypingThrottle(throttle: configuration.typing.throttle, expire: configuration.typing.expire)
@@ -103,6 +114,7 @@ final class GatewayLoop {
         case presenceFlush = 1
         case tokenExpiry = 2
         case typing = 3
+        case userConnections = 4
     }
 
     /// The wall clock, read once a turn at most.
@@ -125,6 +137,7 @@ extension GatewayLoop: LoopHandler {
         case .presenceFlush: flushPresence()
         case .tokenExpiry: tokenExpired(ConnectionID(packed: value))
         case .typing: typingTimePassed()
+        case .userConnections: askForConnections(ConnectionID(packed: value))
         case nil: break
         }
     }
@@ -180,6 +193,7 @@ extension GatewayLoop: LoopHandler {
             .warning, "connections.refused", perSecond: 1, at: net.now,
             [
                 "refusedInAll": loops.reduce(0) { $0 + $1.net.refused }, "byAddress": loops.reduce(0) { $0 + $1.net.refusedByAddress },
+                "byAddressPace": loops.reduce(0) { $0 + $1.net.refusedByAddressPace },
                 "turnedAwayInAll": loops.reduce(0) { $0 + $1.turnedAway },
                 "outOfDescriptors": loops.reduce(0) { $0 + $1.net.outOfDescriptors },
                 "connections": net.limits.connections.inUse, "limit": net.limits.connections.limit,
@@ -204,6 +218,8 @@ extension GatewayLoop: LoopHandler {
         case .nodes(let result, let tag): nodesListed(result, tag: tag)
         case .post(let post, let origin): outbox.append(.postAnswered(take(post), origin))
         case .postAnswered(let outcome, let tag): postAnswered(outcome, tag: tag)
+        case .settled(let result, let tag): settled(result, tag: tag)
+        case .nodeCount(let count): userPaces.change(nodes: count)
         case .health(let health): healthChanged(health)
         case .reconfigured(let configuration): reconfigure(configuration)
         case .secured(let tls): net.tls = tls

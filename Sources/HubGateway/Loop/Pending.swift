@@ -18,6 +18,7 @@ struct Pending {
         case httpPresenceMany
         case httpNodes
         case streamPost
+        case userConnections
     }
 
     var kind: Kind

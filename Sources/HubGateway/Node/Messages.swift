@@ -31,6 +31,9 @@ enum BackplaneMessage: Sendable {
     /// What became of a post that was handed to a loop.
     case postAnswered(StreamPostOutcome, PostOrigin)
 
+    /// What a user has spent, for the rates that hold on all nodes together.
+    case settle(Boxed<RateReport>, tag: RequestTag)
+
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.
     case stop
@@ -60,6 +63,10 @@ enum LoopMessage: Sendable {
     /// For a stream of this loop; the answer is owed to the backplane.
     case post(StreamPost, PostOrigin)
     case postAnswered(StreamPostOutcome, tag: UInt64)
+
+    case settled(Result<[Span], WireError>, tag: UInt64)
+    /// How many nodes there are, this one among them.
+    case nodeCount(Int)
 
     case health(BackendHealth)
     case reconfigured(Configuration)

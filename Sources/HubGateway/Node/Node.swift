@@ -103,6 +103,7 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
+                        rates: RedisRateStore(backend),
                         timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                         namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed),
                         mailbox: backplaneMailbox,
@@ -140,7 +141,7 @@ package final class Node {
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
+                            rates: MemoryRateStore(), timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                             namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes,
                             chance: Chance(seed: seed), mailbox: backplaneMailbox,
                             loops: targets, ownLoop: 0, at: start)
@@ -248,6 +249,7 @@ package final class Node {
         limits.sendMemory.limit = configuration.limits.sendMemory
         limits.connections.limit = configuration.limits.connections
         limits.connectionsPerAddress = configuration.limits.connectionsPerAddress
+        limits.connectsPerAddress = Paces(configuration.limits)[.addressConnects]
         limits.admissionsPerSecond = configuration.limits.acceptsPerSecond
         limits.tlsDeadline = configuration.deadlines.tls
         limits.deflate.level = configuration.deflate.level

@@ -15,6 +15,9 @@ final class NodeState: Sendable {
     }
 
     let admission = AdmissionRate()
+    let addressPaces = AddressPaces()
+    let keyPaces = KeyPaces()
+    let userConnections = UserConnections()
     private let phaseBox = Mutex<Phase>(.starting("the first probe hasn't come back yet"))
     private let loopBoxes: Mutex<[LoopNumbers]>
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())

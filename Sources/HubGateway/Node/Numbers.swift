@@ -21,6 +21,16 @@ struct LoopNumbers: Sendable {
     /// Those who stopped typing without saying so, as far as this loop's subscribers are concerned.
     var typingExpired: UInt64 = 0
     var authenticationFailures: UInt64 = 0
+    /// Refusals by a rate.
+    var rateLimited: [UInt64] = [UInt64](repeating: 0, count: RateLimit.allCases.count)
+    /// What was reported of users' spending.
+    var rateReports: UInt64 = 0
+    /// Refusals by kind.
+    var security: [UInt64] = [UInt64](repeating: 0, count: SecurityEvent.allCases.count)
+    /// Connections closed for flooding.
+    var floods: UInt64 = 0
+    /// Connections closed, or not opened, by `limits.connectionsPerUser`.
+    var refusedByUser: UInt64 = 0
     /// Open streams of events; they're among the sessions.
     var streams = 0
     /// Posts to streams that this loop answered, by what became of them.

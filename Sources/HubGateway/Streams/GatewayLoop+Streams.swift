@@ -12,9 +12,11 @@ extension GatewayLoop {
         if request.method == .head { return .stream(retry: .zero) }
         // Its last stream was closed for good: this is how a browser is told not to come back (WHATWG HTML §9.2.3).
         if let last = request.header("last-event-id"), EventEncoder.endsFor(last) { return .respond(HTTPResponse(status: 204)) }
+        if let refusal = judgePresence(ofOrigin: request, on: id) { return .respond(.error(refusal)) }
         if let refusal = judgeReadiness() { return turnAway(refusal, request) }
         let admission = judgeAdmission(of: id)
         if admission != .comesIn { return turnAway(refusal(admission), request) }
+        if let refusal = judgeFailures(id) { return turnAway(noted(refusal, on: id), request) }
         do throws(WireError) {
             let credential = try credential(request)
             if case .user = credential, bearer(request) == nil, request.header("origin") == nil, let refusal = judgeHost(request) {

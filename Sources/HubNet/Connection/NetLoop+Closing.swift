@@ -31,6 +31,20 @@ extension NetLoop {
         }
     }
 
+    /// As `close`, for a peer that floods: nothing is read from it any more, not even its answer, so that what it goes on sending waits in its own
+    /// kernel and costs nobody anything. The socket goes with the closing handshake's deadline, or when the peer hangs up.
+    package func shutOut(_ id: ConnectionID, code: UInt16, reason: String) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open, connection.pointee.form != .events else {
+            return close(id, code: code, reason: reason)
+        }
+        var reason = reason
+        reason.withUTF8 { queueClose(id.index, connection, code: code, UnsafeRawBufferPointer($0)) }
+        guard connection.pointee.phase == .open else { return }
+        report(id.index, connection, .us(code: code))
+        finish(id.index, connection)
+        if connection.pointee.phase == .finishing { pause(id.index, connection) }
+    }
+
     /// Drops the connection without a word.
     package func abort(_ id: ConnectionID) {
         guard let connection = state.pointee.table.find(id) else { return }
@@ -88,6 +102,7 @@ extension NetLoop {
         if connection.pointee.phase == .closing {
             report(index, connection, .us(code: connection.pointee.code))
         } else {
+            tell(index, connection, .frame(code: code, reason))
             queueClose(index, connection, code: code, Self.bytes(reason))
             report(index, connection, .us(code: code))
         }

@@ -15,6 +15,13 @@ extension NetLoop {
         return System.peerAddress(connection.pointee.descriptor)
     }
 
+    /// Whom it counts for (`SocketAddress.clientKey`); 0: nobody, since it's a trusted proxy that speaks for many, or a path, or it has gone.
+    package func clientKey(_ id: ConnectionID) -> UInt64 {
+        guard let address = clientAddress(id) else { return 0 }
+        if let proxies = options.proxies, let ip = address.ip, proxies.trusts(ip) { return 0 }
+        return address.clientKey
+    }
+
     /// Whether messages can be sent: open, and not closing.
     package func isOpen(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.phase == .open }
 

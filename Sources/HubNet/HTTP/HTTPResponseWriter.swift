@@ -3,7 +3,7 @@ import HubBase
 /// Puts responses on the wire (RFC 9112 §4).
 package enum HTTPResponseWriter {
     /// Appends the whole response. `Date`, `Content-Length` and `Connection` are added, whatever `response.headers` says of them; unless they
-    /// are set there, `X-Content-Type-Options: nosniff` and `Cache-Control: no-store` too. A control character in a header becomes a space: no
+    /// are set there, `Cache-Control: no-store` and what keeps a browser from making more of an answer than it is (`guards`) too. A control character in a header becomes a space: no
     /// value can end its line.
     /// - Parameters:
     ///   - lines: further header lines, each with its CRLF, written as they are.
@@ -22,14 +22,19 @@ package enum HTTPResponseWriter {
         out.append("\r\n")
 
         var hasCacheControl = false
-        var hasContentTypeOptions = false
+        var hasPolicy = false
         var hasUpgrade = false
         for header in response.headers {
             if isNamed(header.name, "content-length") || isNamed(header.name, "connection") || isNamed(header.name, "date") { continue }
             // We never chunk: this one would have the body's end misread.
             if isNamed(header.name, "transfer-encoding") { continue }
             hasCacheControl = hasCacheControl || isNamed(header.name, "cache-control")
-            hasContentTypeOptions = hasContentTypeOptions || isNamed(header.name, "x-content-type-options")
+            hasPolicy = hasPolicy || isNamed(header.name, "content-security-policy")
+            if isNamed(header.name, "x-content-type-options") || isNamed(header.name, "x-frame-options")
+                || isNamed(header.name, "referrer-policy")
+            {
+                continue
+            }
             hasUpgrade = hasUpgrade || isNamed(header.name, "upgrade")
             append(header.name, into: &out)
             out.append(": ")
@@ -37,7 +42,8 @@ package enum HTTPResponseWriter {
             out.append("\r\n")
         }
         out.append(lines)
-        if !hasContentTypeOptions { out.append("X-Content-Type-Options: nosniff\r\n") }
+        out.append(guards)
+        if !hasPolicy { out.append(policy) }
         if !hasCacheControl { out.append("Cache-Control: no-store\r\n") }
         out.append("Connection: ")
         // Whoever sends Upgrade has to name it there (RFC 9110 §7.8).
@@ -55,13 +61,20 @@ package enum HTTPResponseWriter {
         if hasBody && !isHead { out.append(response.body) }
     }
 
+    /// An answer is of the type that it says, isn't shown in a frame, and names no address of ours to where it leads.
+    package static let guards: StaticString = "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+    /// Answers are data: should a browser show one as a page, nothing in it may load or run.
+    package static let policy: StaticString = "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
+
     /// Appends the head of a stream of server-sent events, which ends with the connection: nobody on the way may keep, collect or change it.
     package static func writeStreamHead(lines: [UInt8] = [], date: Int64, into out: inout ByteBuffer) {
         out.append("HTTP/1.1 200 OK\r\nDate: ")
         HTTPDate.write(date, into: &out)
         out.append("\r\nContent-Type: text/event-stream\r\nCache-Control: no-store, no-transform\r\nX-Accel-Buffering: no\r\n")
         out.append(lines)
-        out.append("X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n")
+        out.append(guards)
+        out.append(policy)
+        out.append("Connection: close\r\n\r\n")
     }
 
     /// Appends `100 Continue`, for a head that `expectsContinue`.

@@ -4,6 +4,8 @@ package struct NetCounters: Sendable {
     package var refused: UInt64 = 0
     /// Of those: by the limit for one address.
     package var refusedByAddress: UInt64 = 0
+    /// And by the pace of one address.
+    package var refusedByAddressPace: UInt64 = 0
     package var closed: UInt64 = 0
     package var messagesIn: UInt64 = 0
     package var bytesIn: UInt64 = 0

@@ -19,7 +19,16 @@ package struct NetLimits: Sendable {
     package var connections = ConnectionBudget(limit: 1_000_000)
     /// Connections of one client address; 0: any number.
     package var connectionsPerAddress = 0
+    /// Sockets that one client address opens.
+    package var connectsPerAddress = Rate.unlimited
     package var addresses = AddressTable()
+
+    var countsAddresses: Bool { connectionsPerAddress > 0 || connectsPerAddress.isLimited }
+
+    func takeAddress(_ key: UInt64, at now: Instant) -> AddressTable.Verdict {
+        addresses.take(key, limit: connectionsPerAddress > 0 ? connectionsPerAddress : .max, connects: connectsPerAddress, at: now)
+    }
+
     /// The pace at which TLS handshakes begin, shared by the node's loops; the gateway asks it for WebSockets without TLS.
     package var admission = AdmissionRate()
     package var admissionsPerSecond = 1_000_000

@@ -80,11 +80,9 @@ extension NetLoop {
             Self.refuse(descriptor, "503 Service Unavailable", isSecure: isSecure)
             return
         }
-        let key = options.limits.connectionsPerAddress > 0 ? clientKey(of: descriptor) : 0
-        guard key == 0 || options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
+        let key = options.limits.countsAddresses ? clientKey(of: descriptor) : 0
+        guard key == 0 || countAddress(key) else {
             options.limits.connections.giveBack(place)
-            state.pointee.counters.refused += 1
-            state.pointee.counters.refusedByAddress += 1
             Self.refuse(descriptor, "429 Too Many Requests", isSecure: isSecure)
             return
         }
@@ -112,6 +110,17 @@ extension NetLoop {
         if isSecure || options.proxies?.sendsHeader == true { beginArrival(index, connection, isSecure: isSecure) }
     }
 
+    /// False, and told in the counters, when the address may have no more now.
+    private func countAddress(_ key: UInt64) -> Bool {
+        switch options.limits.takeAddress(key, at: state.pointee.now) {
+        case .taken: return true
+        case .tooMany: state.pointee.counters.refusedByAddress += 1
+        case .tooFast: state.pointee.counters.refusedByAddressPace += 1
+        }
+        state.pointee.counters.refused += 1
+        return false
+    }
+
     /// Whom a connection counts for until more is known; 0: nobody, since a trusted proxy speaks for many.
     private func clientKey(of descriptor: Int32) -> UInt64 {
         guard let address = System.peerAddress(descriptor) else { return 0 }
@@ -131,12 +140,8 @@ extension NetLoop {
         let before = state.pointee.takeAddress(of: id.index)
         if before != 0 { options.limits.addresses.giveBack(before) }
         let key = address.clientKey
-        guard options.limits.connectionsPerAddress > 0, key != 0 else { return true }
-        guard options.limits.addresses.take(key, limit: options.limits.connectionsPerAddress) else {
-            state.pointee.counters.refused += 1
-            state.pointee.counters.refusedByAddress += 1
-            return false
-        }
+        guard options.limits.countsAddresses, key != 0 else { return true }
+        guard countAddress(key) else { return false }
         state.pointee.keepAddress(key, of: id.index)
         return true
     }
@@ -151,7 +156,10 @@ extension NetLoop {
         var answer = ByteBuffer(capacity: 128)
         answer.append("HTTP/1.1 ")
         answer.append(status)
-        answer.append("\r\nConnection: close\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+        answer.append("\r\nConnection: close\r\nRetry-After: 5\r\nCache-Control: no-store\r\n")
+        answer.append(HTTPResponseWriter.guards)
+        answer.append(HTTPResponseWriter.policy)
+        answer.append("Content-Length: 0\r\n\r\n")
         if let base = answer.bytes.baseAddress { _ = System.send(descriptor, base, answer.count) }
         System.finishSending(descriptor)
     }

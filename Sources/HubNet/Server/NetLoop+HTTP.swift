@@ -32,6 +32,7 @@ extension NetLoop {
                 switch exchange.pointee.parser.parse(rest, limits: options.limits) {
                 case .needMore: return Progress(consumed: offset, wanted: 0)
                 case .refused(let refusal):
+                    tell(index, connection, .request(status: refusal.status, refusal.message))
                     refuse(index, connection, refusal)
                     return Progress(consumed: bytes.count, wanted: 0)
                 case .head(let head): offset += begin(index, connection, exchange, head, rest)
@@ -55,6 +56,7 @@ extension NetLoop {
                     offset += consumed
                     dispatchChunked(index, connection, exchange, head)
                 case .refused(let refusal):
+                    tell(index, connection, .request(status: refusal.status, refusal.message))
                     refuse(index, connection, refusal)
                     return Progress(consumed: bytes.count, wanted: 0)
                 }
@@ -156,11 +158,19 @@ extension NetLoop {
             answer(index, connection, HTTPResponse(status: 429, headers: [("Retry-After", "5")]))
         case .upgrade(let subprotocol):
             switch OpeningHandshake.judge(request) {
-            case .refuse(let response): answer(index, connection, response)
+            case .refuse(let response):
+                tell(index, connection, .handshake(status: response.status))
+                answer(index, connection, response)
             case .accept(let key): upgrade(id, connection, key, subprotocol, agreeToDeflate(request, index, connection))
             }
         case .stream(let retry): beginStream(id, connection, retry: retry)
         }
+    }
+
+    /// Tells the handler what is refused for its form.
+    func tell(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ refusal: NetRefusal) {
+        guard let server, !connection.pointee.flags.contains(.isClient) else { return }
+        server.refused(ConnectionID(index: index, generation: connection.pointee.generation), refusal)
     }
 
     /// A WebSocket is one client's, also where a proxy's connection carried several clients' requests before.

@@ -16,11 +16,24 @@ package protocol ServerHandler: AnyObject {
     func drained(_ id: ConnectionID, _ dropped: DroppedFrames)
     /// A connection ended before its first request: TLS or a PROXY header was wrong or too late. For logs; `id` finds it during the call only.
     func arrivalFailed(_ id: ConnectionID, _ reason: String)
+    /// What a peer sent was refused for its form, before the handler saw it. For logs; the peer has its answer already, or gets it now.
+    func refused(_ id: ConnectionID, _ refusal: NetRefusal)
+}
+
+/// What is refused for its form alone.
+package enum NetRefusal: Sendable {
+    /// The head or the framing of an HTTP request (RFC 9112).
+    case request(status: Int, StaticString)
+    /// The opening handshake (RFC 6455 §4.2).
+    case handshake(status: Int)
+    /// A frame, a text or a compressed message: closed with this code.
+    case frame(code: UInt16, StaticString)
 }
 
 extension ServerHandler {
     package func drained(_ id: ConnectionID, _ dropped: DroppedFrames) {}
     package func arrivalFailed(_ id: ConnectionID, _ reason: String) {}
+    package func refused(_ id: ConnectionID, _ refusal: NetRefusal) {}
 }
 
 package enum RequestOutcome {

@@ -51,6 +51,13 @@ package struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// As `description`, without the port.
+    package var ipText: String {
+        if case .unix = form { return description }
+        let text = description
+        return String(text[..<(text.lastIndex(of: ":") ?? text.endIndex)])
+    }
+
     /// 0 for a Unix path.
     package var port: Int {
         switch form {

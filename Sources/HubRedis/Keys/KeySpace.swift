@@ -51,6 +51,7 @@ package struct KeySpace: Sendable {
         package static let reads: StaticString = "r:"
         // Of a user.
         package static let user: StaticString = "u:"
+        package static let budgets: StaticString = "rl:"
         // Of a partition.
         package static let generation: StaticString = "g"
         package static let leases: StaticString = "pl"

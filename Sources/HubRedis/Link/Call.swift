@@ -17,6 +17,7 @@ enum Call {
     case expire(Sweep)
     case states(StatesCall)
     case inspect(Name, RequestTag)
+    case settle(RateReport, RequestTag)
     /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
     /// Where a subscribed channel stands.
@@ -42,7 +43,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce: true
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle: true
         case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
@@ -61,6 +62,7 @@ extension Call {
         case .refresh(let call): call.partition
         case .find(let sweep), .expire(let sweep): sweep.partition
         case .inspect(let user, _): Partition.of(user)
+        case .settle(let report, _): Partition.of(report.user)
         case .announce: Lane.nodes
         case .position(_, _, let subject): subject.lane
         case .tip(_, _, let channel): Partition.of(channel)
