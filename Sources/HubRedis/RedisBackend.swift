@@ -28,6 +28,7 @@ package final class RedisBackend {
     // Each takes itself out in its `deinit`.
     unowned(unsafe) var broker: RedisBroker?
     unowned(unsafe) var store: RedisPresenceStore?
+    unowned(unsafe) var hookQueue: RedisHookQueue?
 
     /// Who says where the masters are.
     private enum Topology {
@@ -349,6 +350,7 @@ package final class RedisBackend {
             guard !facts.isEmpty else { return }
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
+        case .hooks(let call): hookQueue?.replied(call, reply)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
         case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .broadcast, .probe, .ping, .setUp: break
@@ -370,6 +372,7 @@ package final class RedisBackend {
         case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
+        case .hooks(let call): hookQueue?.failed(call, error)
         case .position(let index, let generation, let subject):
             if error.code == .unavailable || error.code == .overloaded {
                 subscriber.set.readFailed(index, generation)

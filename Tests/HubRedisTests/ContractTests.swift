@@ -18,3 +18,8 @@ import Testing
     @Test("the presence store's contract holds on Redis", arguments: PresenceStoreContract.checks)
     func presence(_ check: PresenceStoreCheck) { check.run(RedisFixture()) }
 }
+
+@Suite(.serialized) struct HookQueueContractTests {
+    @Test("the webhooks' queues keep their contract on Redis", arguments: HookQueueContract.checks)
+    func hooks(_ check: HookQueueCheck) { check.run(RedisFixture()) }
+}

@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubFetch
 import HubNet
 import HubWire
 
@@ -30,6 +31,9 @@ enum BackplaneMessage: Sendable {
     case post(StreamPost, tag: RequestTag)
     /// What became of a post that was handed to a loop.
     case postAnswered(StreamPostOutcome, PostOrigin)
+
+    /// What became of a webhook's request.
+    case hookAnswered(Result<FetchAnswer, FetchFailure>, number: UInt64, partition: Int)
 
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.

@@ -19,6 +19,7 @@ enum Call {
     case inspect(Name, RequestTag)
     /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
+    case hooks(HookCall)
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
     /// A message to ourselves, through the master that has a partition.
@@ -38,7 +39,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce: true
+        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce, .hooks: true
         case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
@@ -58,6 +59,7 @@ extension Call {
         case .find(let sweep), .expire(let sweep): sweep.partition
         case .inspect(let user, _): Partition.of(user)
         case .announce: Lane.nodes
+        case .hooks(let call): call.partition
         case .position(_, _, let subject): subject.lane
         case .probe(_, let partition): partition
         case .control(let node, _, _): Partition.of(node)
@@ -114,6 +116,12 @@ struct ApplyCall {
 
 struct RefreshCall {
     var leases: [Lease]
+    var partition: Int
+    var tag: RequestTag
+}
+
+struct HookCall {
+    var claim: HookClaim
     var partition: Int
     var tag: RequestTag
 }
