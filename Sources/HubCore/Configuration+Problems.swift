@@ -4,7 +4,7 @@ extension Configuration {
     /// Broken relations between settings, a sentence each that names them; empty when the node may start. The bounds of single settings
     /// are the loader's.
     package func problems() -> [String] {
-        presence.problems() + limitProblems() + deadlineProblems() + keyProblems() + edgeProblems()
+        presence.problems() + limitProblems() + deadlineProblems() + keyProblems() + edgeProblems() + hookProblems()
     }
 
     private func deadlineProblems() -> [String] {
@@ -73,6 +73,27 @@ extension Configuration {
     }
 
     private static let ticketSecretBytesMin = 32
+
+    private func hookProblems() -> [String] {
+        var problems: [String] = []
+        guard hooks.url != nil else {
+            if !hooks.secrets.isEmpty { problems.append("hooks.secret signs nothing: hooks.url is missing") }
+            return problems
+        }
+        if hooks.secrets.isEmpty {
+            problems.append("hooks.url needs hooks.secret: without a signature its receiver believes anybody")
+        }
+        for (index, secret) in hooks.secrets.enumerated() where secret.bytes.count < Self.hookSecretBytesMin {
+            problems.append("hooks.secret[\(index)] has \(secret.bytes.count) bytes; \(Self.hookSecretBytesMin) are needed at least")
+        }
+        if hooks.events.isEmpty { problems.append("hooks.url is told of nothing: hooks.events is empty") }
+        if hooks.keep <= hooks.retryMax {
+            problems.append("hooks.keep (\(hooks.keep)) must be longer than hooks.retryMax (\(hooks.retryMax))")
+        }
+        return problems
+    }
+
+    private static let hookSecretBytesMin = 16
 
     private func keyProblems() -> [String] {
         var problems: [String] = []

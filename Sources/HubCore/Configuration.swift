@@ -1,4 +1,5 @@
 import HubBase
+import HubWire
 
 /// Everything that can be set, typed, with defaults and units, in one place. The loader (files, environment, flags) fills it;
 /// `problems()` holds the relations between settings. Names: docs/configuration.md.
@@ -150,6 +151,53 @@ package struct Configuration: Sendable {
     package var apiKeys: [APIKey] = []
 
     package var presence = PresenceTimers()
+
+    /// Webhooks (docs/hooks.md).
+    package struct Hooks: Sendable {
+        /// Where events go; nil: nowhere.
+        package var url: String?
+        /// What requests are signed with, each of them.
+        package var secrets: [Secret] = []
+        /// By their names.
+        package var events = ["user.online", "user.offline"]
+        /// Events that wait, of all partitions together; what overflows is lost.
+        package var queue = 1_000_000
+        package var keep: Span = .seconds(24 * 3600)
+        package var batch = 100
+        package var concurrency = 8
+        /// Of one request.
+        package var deadline: Span = .seconds(10)
+        package var retryMax: Span = .seconds(300)
+        package var lease: Span = .seconds(15)
+        package init() {}
+
+        package var rules: HookRules {
+            guard url != nil else { return .none }
+            return HookRules(
+                kinds: HookKinds(events.compactMap { HookKind(name: $0) }), perPartition: max(queue / Partition.count, 1), keep: keep)
+        }
+
+        package var limits: HookMachine.Limits {
+            var limits = HookMachine.Limits()
+            limits.batch = batch
+            limits.concurrency = concurrency
+            limits.keep = keep
+            limits.retryMax = retryMax
+            limits.lease = lease
+            return limits
+        }
+    }
+    package var hooks = Hooks()
+
+    /// What the node asks of others over HTTP.
+    package struct Outgoing: Sendable {
+        /// PEM file of the authorities that count; nil: the system's.
+        package var authorities: String?
+        /// "http://proxy:3128"; nil: none.
+        package var proxy: String?
+        package init() {}
+    }
+    package var outgoing = Outgoing()
 
     package struct Limits: Sendable {
         package var messageBytes = 64 * 1024

@@ -13,6 +13,9 @@ final class CommandEncoder {
     var chance: Chance
     private var standard = HistoryOptions()
     private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
+    /// "nf:3906:90000000", as hookqueue.lua has it; empty: nobody is told.
+    private var hookRules: [UInt8] = []
+    private var hookKeep: Span = .seconds(1)
     private var scratch = ByteBuffer(capacity: 4096)
 
     /// How long a channel without publications keeps its place (redis-design §4).
@@ -34,6 +37,12 @@ final class CommandEncoder {
     func setNamespaces(_ namespaces: [String: HistoryOptions]) {
         standard = namespaces[""] ?? HistoryOptions()
         self.namespaces = namespaces.filter { !$0.key.isEmpty }.map { ([UInt8]($0.key.utf8), $0.value) }
+    }
+
+    func setHookRules(_ rules: HookRules) {
+        // A queue that nobody reads any more ends an hour after its events would have been given up.
+        hookKeep = rules.keep + .seconds(3600)
+        hookRules = rules.kinds.isEmpty ? [] : rules.kinds.letters + [UInt8](":\(rules.perPartition):\(hookKeep.milliseconds)".utf8)
     }
 
     func fingerprint(_ publication: Publication) -> Mark { fingerprint.content(publication) }
@@ -58,6 +67,7 @@ final class CommandEncoder {
         case .inspect(let user, _): inspect(user, &out, scripts)
         case .settle(let report, _): settle(report, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
+        case .hooks(let call): hooks(call, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
         case .tip(_, _, let channel): tip(channel, &out, scripts)
         case .probe(let number, let partition): probe(number, partition, &out)
@@ -162,19 +172,21 @@ final class CommandEncoder {
 
     // MARK: Presence
 
-    /// The five keys of a partition that presence scripts share.
+    /// The seven keys of a partition that presence scripts share.
     private func partitionKeys(_ prefix: [UInt8], _ out: inout ByteBuffer) {
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(key: prefix, KeySpace.Kind.presenceMeta)
         out.argument(key: prefix, KeySpace.Kind.presenceStream)
         out.argument(key: prefix, KeySpace.Kind.presenceFeed)
+        out.argument(key: prefix, KeySpace.Kind.hookQueue)
+        out.argument(key: prefix, KeySpace.Kind.hookCounts)
     }
 
     private func apply(_ call: ApplyCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[call.partition]
         let count = call.operations.count
-        out.call(.apply, scripts, keys: 5 + count, arguments: 5 + 5 * count)
+        out.call(.apply, scripts, keys: 7 + count, arguments: 6 + 5 * count)
         partitionKeys(prefix, &out)
         for operation in call.operations { out.argument(key: prefix, KeySpace.Kind.user, operation.user.bytes) }
         out.argument(decimal: timers.lease.milliseconds)
@@ -182,6 +194,7 @@ final class CommandEncoder {
         out.argument(decimal: timers.tombstoneTTL.milliseconds)
         out.argument(chance.mark())
         out.argument(chance.mark())
+        out.argument(hookRules)
         for operation in call.operations {
             switch operation.kind {
             case .up(let state):
@@ -234,7 +247,7 @@ final class CommandEncoder {
 
     private func expire(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[sweep.partition]
-        out.call(.expire, scripts, keys: 5 + sweep.entries.count, arguments: 6 + 4 * sweep.entries.count)
+        out.call(.expire, scripts, keys: 7 + sweep.entries.count, arguments: 7 + 4 * sweep.entries.count)
         partitionKeys(prefix, &out)
         for entry in sweep.entries { out.argument(key: prefix, KeySpace.Kind.user, entry.user) }
         out.argument(sweep.now)
@@ -243,6 +256,7 @@ final class CommandEncoder {
         out.argument(decimal: timers.tombstoneTTL.milliseconds)
         out.argument(chance.mark())
         out.argument(chance.mark())
+        out.argument(hookRules)
         for entry in sweep.entries {
             out.argument(entry.isLease ? "l" : "g")
             out.argument(entry.score)
@@ -277,6 +291,34 @@ final class CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(user.bytes)
+    }
+
+    private func hooks(_ call: HookCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[call.partition]
+        let claim = call.claim
+        out.call(.hooks, scripts, keys: 3, arguments: 7 + claim.dropped.count + claim.settled.count)
+        out.argument(key: prefix, KeySpace.Kind.hookQueue)
+        out.argument(key: prefix, KeySpace.Kind.hookLease)
+        out.argument(key: prefix, KeySpace.Kind.hookCounts)
+        out.argument(incarnation.bytes)
+        // PX of zero would be refused.
+        out.argument(decimal: max(1, claim.lease.milliseconds))
+        switch claim.holding {
+        case .keep: out.argument("k")
+        case .take: out.argument("t")
+        case .letGo: out.argument("l")
+        }
+        out.argument(decimal: UInt64(max(0, claim.limit)))
+        out.argument(decimal: hookKeep.milliseconds)
+        out.argument(decimal: claim.told)
+        out.argument(decimal: UInt64(claim.dropped.count))
+        for id in claim.dropped + claim.settled {
+            scratch.removeAll()
+            scratch.append(decimal: id.milliseconds)
+            scratch.append(UInt8(ascii: "-"))
+            scratch.append(decimal: id.sequence)
+            out.argument(scratch.bytes)
+        }
     }
 
     private func announce(_ facts: [UInt8], _ out: inout ByteBuffer, _ scripts: ScriptTable) {

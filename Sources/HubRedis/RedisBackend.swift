@@ -29,6 +29,7 @@ package final class RedisBackend {
     unowned(unsafe) var broker: RedisBroker?
     unowned(unsafe) var store: RedisPresenceStore?
     unowned(unsafe) var rates: RedisRateStore?
+    unowned(unsafe) var hookQueue: RedisHookQueue?
 
     /// Who says where the masters are.
     private enum Topology {
@@ -369,6 +370,7 @@ package final class RedisBackend {
             guard !facts.isEmpty else { return }
             let nodes = PresenceReplies.nodes(reply)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
+        case .hooks(let call): hookQueue?.replied(call, reply)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
         case .tip(let index, let generation, let channel):
             let position = Position(meta: reply, at: 0)
@@ -395,6 +397,7 @@ package final class RedisBackend {
         case .settle(_, let tag): rates?.delegate?.settled(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
+        case .hooks(let call): hookQueue?.failed(call, error)
         case .tip(let index, let generation, let channel): positionFailed(index, generation, .channel(channel), error)
         case .position(let index, let generation, let subject): positionFailed(index, generation, subject, error)
         case .control(_, _, let tag):

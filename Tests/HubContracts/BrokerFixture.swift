@@ -35,3 +35,8 @@ package protocol PresenceStoreFixture: AnyObject {
     /// Deletes the user's record behind the store's back, as an eviction or a restart without data would; nothing else of its partition.
     func forgetRecord(of user: Name)
 }
+
+/// The same for the queues of webhooks, together with the presence store that fills them.
+package protocol HookQueueFixture: PresenceStoreFixture {
+    func makeHookNode(incarnation: Name, name: Name, rules: HookRules) -> (store: any PresenceStore, queue: any HookQueue)
+}

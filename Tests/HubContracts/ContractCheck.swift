@@ -26,5 +26,17 @@ package struct PresenceStoreCheck: Sendable, CustomTestStringConvertible {
     package var testDescription: String { name }
 }
 
+package struct HookQueueCheck: Sendable, CustomTestStringConvertible {
+    package let name: String
+    package let run: @Sendable (any HookQueueFixture) -> Void
+
+    package init(_ name: String, _ run: @escaping @Sendable (any HookQueueFixture) -> Void) {
+        self.name = name
+        self.run = run
+    }
+
+    package var testDescription: String { name }
+}
+
 /// Records why a check can't go on.
 func giveUp(_ why: Comment, at location: SourceLocation = #_sourceLocation) { Issue.record(why, sourceLocation: location) }

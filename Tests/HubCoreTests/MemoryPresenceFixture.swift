@@ -3,8 +3,9 @@ import HubContracts
 import HubCore
 
 /// The embedded presence store under virtual time.
-final class MemoryPresenceFixture: PresenceStoreFixture {
+final class MemoryPresenceFixture: HookQueueFixture {
     private var stores: [MemoryPresenceStore] = []
+    private var queues: [MemoryHookQueue] = []
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
 
     var nodeLimit: Int { 1 }
@@ -14,6 +15,17 @@ final class MemoryPresenceFixture: PresenceStoreFixture {
             timers: PresenceStoreContract.timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
         stores.append(store)
         return store
+    }
+
+    func makeHookNode(incarnation: Name, name: Name, rules: HookRules) -> (store: any PresenceStore, queue: any HookQueue) {
+        let store = MemoryPresenceStore(
+            timers: PresenceStoreContract.timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        let queue = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        queue.setHookRules(rules)
+        store.hooks = queue
+        stores.append(store)
+        queues.append(queue)
+        return (store, queue)
     }
 
     func run(until condition: () -> Bool) -> Bool {
@@ -36,5 +48,6 @@ final class MemoryPresenceFixture: PresenceStoreFixture {
     private func step(_ span: Span) {
         now = now + span
         for store in stores { store.advance(at: now) }
+        for queue in queues { queue.advance(at: now) }
     }
 }

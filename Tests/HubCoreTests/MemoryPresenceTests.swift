@@ -8,4 +8,7 @@ import Testing
 struct MemoryPresenceTests {
     @Test("keeps the store's contract", arguments: PresenceStoreContract.checks)
     func contract(_ check: PresenceStoreCheck) { check.run(MemoryPresenceFixture()) }
+
+    @Test("keeps the contract of the webhooks' queues", arguments: HookQueueContract.checks)
+    func hooks(_ check: HookQueueCheck) { check.run(MemoryPresenceFixture()) }
 }

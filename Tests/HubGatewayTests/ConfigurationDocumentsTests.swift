@@ -38,6 +38,7 @@ struct ConfigurationDocumentsTests {
         let spokenOf = [
             "redis.passwordFile", "redis.password", "redis.user", "redis.sentinel.master", "redis.sentinel.user", "redis.sentinel.password",
             "redis.sentinel.passwordFile", "redis.tls.ca", "redis.tls.cert", "redis.tls.key", "redis.tls.name", "tls.ticketSecretFile",
+            "hooks.url", "hooks.secret", "outgoing.ca", "outgoing.proxy",
         ]
         #expect(named == Set(SettingReference.all.map(\.path)).subtracting(spokenOf))
         for path in spokenOf { #expect(text.contains(path.split(separator: ".").last ?? "")) }

@@ -23,3 +23,8 @@ import Testing
     @Test("the rate store's contract holds on Redis", arguments: RateStoreContract.checks)
     func rates(_ check: RateStoreCheck) { check.run(RedisRateFixture()) }
 }
+
+@Suite(.serialized) struct HookQueueContractTests {
+    @Test("the webhooks' queues keep their contract on Redis", arguments: HookQueueContract.checks)
+    func hooks(_ check: HookQueueCheck) { check.run(RedisFixture()) }
+}

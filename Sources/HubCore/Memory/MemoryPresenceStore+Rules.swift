@@ -29,10 +29,10 @@ extension MemoryPresenceStore {
             // A record that was lost is no transition; and of one who is invisible from the start there is nothing to tell.
             let isSilent = isRestore || aggregate == .offline
             become(aggregate, user, floor: operation.versionFloor, seen: aggregate == .offline ? nil : now, at: now)
-            if !isSilent { events.append(user.change) }
+            if !isSilent { tell(user, from: .offline, partition, &events, at: now) }
         } else if aggregate != user.status {
-            become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
-            events.append(user.change)
+            let before = become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
+            tell(user, from: before, partition, &events, at: now)
         }
         schedule(user, partition: partition)
         return user.version
@@ -59,8 +59,8 @@ extension MemoryPresenceStore {
         }
         let aggregate = user.aggregate
         if aggregate != user.status {
-            become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
-            events.append(user.change)
+            let before = become(aggregate, user, floor: operation.versionFloor, seen: now, at: now)
+            tell(user, from: before, partition, &events, at: now)
         }
         return user.version
     }
@@ -84,7 +84,7 @@ extension MemoryPresenceStore {
             // An entry that was overtaken by an earlier one, or of a record that is gone.
             guard user.queuedDue == due else { continue }
             user.queuedDue = .distantFuture
-            if settle(user, events: &events, at: now) { offline += 1 }
+            if settle(user, partition: partition, events: &events, at: now) { offline += 1 }
             schedule(user, partition: partition)
             if events.count == 100 {
                 feed(events, partition: partition)
@@ -96,7 +96,7 @@ extension MemoryPresenceStore {
     }
 
     /// Ends what is due of one user; true when the user went offline by it.
-    private func settle(_ user: MemoryUser, events: inout [PresenceChange], at now: Instant) -> Bool {
+    private func settle(_ user: MemoryUser, partition: Int, events: inout [PresenceChange], at now: Instant) -> Bool {
         var seen = now
         if let ended = user.removeExpired(at: now) {
             // Last proven alive when the lease was last renewed.
@@ -111,19 +111,33 @@ extension MemoryPresenceStore {
         guard !user.connections.isEmpty else {
             user.ends = now + timers.tombstoneTTL
             guard user.status != .offline else { return false }
-            become(.offline, user, floor: 0, seen: seen, at: now)
-            events.append(user.change)
+            let before = become(.offline, user, floor: 0, seen: seen, at: now)
+            tell(user, from: before, partition, &events, at: now)
             return true
         }
         if user.aggregate != user.status {
-            become(user.aggregate, user, floor: 0, seen: now, at: now)
-            events.append(user.change)
+            let before = become(user.aggregate, user, floor: 0, seen: now, at: now)
+            tell(user, from: before, partition, &events, at: now)
         }
         return false
     }
 
-    private func become(_ status: PresenceStatus, _ user: MemoryUser, floor: UInt64, seen: Instant?, at now: Instant) {
+    /// The state until then.
+    @discardableResult private func become(
+        _ status: PresenceStatus, _ user: MemoryUser, floor: UInt64, seen: Instant?, at now: Instant
+    ) -> PresenceStatus {
+        let before = user.status
         user.become(status, at: seen.map { milliseconds(at: $0) } ?? 0, microseconds: microseconds(at: now), floor: floor)
+        return before
+    }
+
+    /// A transition, for watchers and for backends.
+    private func tell(_ user: MemoryUser, from before: PresenceStatus, _ partition: Int, _ events: inout [PresenceChange], at now: Instant)
+    {
+        events.append(user.change)
+        hooks?.append(
+            HookKind(from: before, to: user.status), user.name, status: user.status, version: user.version, time: user.changedAt,
+            partition: partition, at: now)
     }
 
     /// Sees to it that the user is looked at when its next lease or its grace ends, not later.

@@ -35,6 +35,8 @@ package final class MemoryPresenceStore: PresenceStore {
     private var feedWalk: Patrol
     private var isAdvancing = false
     var faults = Faults()
+    /// Where backends are told of transitions.
+    package var hooks: MemoryHookQueue?
 
     /// - Parameters:
     ///   - node: the incarnation; `nodeName`: what people call it.

@@ -55,7 +55,12 @@ extension Backplane: PresenceStoreDelegate {
 
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
         machine.changed(changes, partition: partition, gap: gap, at: now)
+        hooks.noticed(partition, at: now)
     }
 
     func storeHealth(_ health: BackendHealth) { machine.storeHealth(health, at: now) }
+}
+
+extension Backplane: HookQueueDelegate {
+    func claimed(_ result: Result<HookPage, WireError>, partition: Int, tag: RequestTag) { hooks.claimed(result, tag: tag, at: now) }
 }

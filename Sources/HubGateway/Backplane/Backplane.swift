@@ -14,6 +14,7 @@ final class Backplane {
     let broker: any Broker
     let store: any PresenceStore
     let rates: any RateStore
+    let hooks: HookShell
     var machine: PresenceMachine
     /// The turn's time; the delegates' calls have none of their own.
     var now: Instant
@@ -50,6 +51,7 @@ final class Backplane {
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, rates: any RateStore,
+        hooks: HookShell,
         timers: PresenceTimers,
         recovery: RecoveryMachine.Limits, namespaces: [String: HistoryOptions], postBytesMax: Int, chance: Chance,
         mailbox: Mailbox<BackplaneMessage>,
@@ -62,6 +64,7 @@ final class Backplane {
         self.broker = broker
         self.store = store
         self.rates = rates
+        self.hooks = hooks
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
@@ -101,6 +104,9 @@ final class Backplane {
             numbers.recovery = recovery.numbers
             numbers.recoveryBytes = recovery.bytes
             advanceExchange()
+            hooks.tick(nodes: machine.nodes.count, at: now)
+            numbers.hooks = hooks.numbers
+            numbers.hookBacklog = hooks.backlog(at: now)
             state.report(numbers)
         }
         carryOutPresence()
@@ -115,6 +121,7 @@ final class Backplane {
     private func stop(at now: Instant) {
         guard !hasStopped else { return }
         hasStopped = true
+        hooks.stop(at: now)
         broker.stop(at: now)
         store.stop(at: now)
     }
@@ -163,7 +170,10 @@ final class Backplane {
         case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
         case .post(let post, let tag): pass(post, tag: tag)
         case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
+        case .hookAnswered(let result, let number, let partition):
+            hooks.answered(result, number: number, partition: partition, at: now)
         case .reconfigured(let configuration):
+            hooks.adopt(configuration.hooks, at: now)
             broker.setNamespaces(configuration.namespaces)
             recovery.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes

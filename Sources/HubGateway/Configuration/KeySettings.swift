@@ -49,6 +49,27 @@ enum KeySettings {
         return keys
     }
 
+    /// One secret as a text, or several as objects; the first isn't special.
+    static func secrets(_ value: ConfigurationValue, _ sources: inout SecretSources) throws(SettingKind.Problem) -> [Secret] {
+        if case .text(let text) = value {
+            guard !text.isEmpty else { throw .init(message: "is empty") }
+            return [Secret(Array(text.utf8))]
+        }
+        guard case .list = value else { throw .init(message: "must be a text or a list of {secret | file | env}") }
+        var secrets: [Secret] = []
+        for (index, fields) in try ObjectFields.list(value, of: "secrets", atMost: secretsMax, fields: ["secret", "file", "env"])
+            .enumerated()
+        {
+            do throws(SettingKind.Problem) { secrets.append(try secret(fields, direct: "secret", &sources)) } catch {
+                throw error.within(index)
+            }
+        }
+        return secrets
+    }
+
+    /// Each signs every request.
+    static let secretsMax = 4
+
     /// One of `direct`, `file` and `env`.
     private static func secret(_ fields: ObjectFields, direct: String, _ sources: inout SecretSources) throws(SettingKind.Problem) -> Secret
     {

@@ -18,7 +18,7 @@ struct Setting: Sendable {
     var isOfNamespace: Bool { path.hasPrefix(SettingTable.namespacePrefix) }
     var isSecret: Bool {
         switch kind {
-        case .secret, .secretFile, .tokenKeys, .apiKeys, .certificates: true
+        case .secret, .secretFile, .secrets, .tokenKeys, .apiKeys, .certificates: true
         default: false
         }
     }
@@ -95,9 +95,9 @@ extension Setting {
     }
 
     static func optionalText(
-        _ path: String, _ field: any Field<String?>, _ help: String, check: @escaping @Sendable (String) -> String?
+        _ path: String, _ field: any Field<String?>, live: Bool = false, _ help: String, check: @escaping @Sendable (String) -> String?
     ) -> Setting {
-        Setting(path, .text(check), isLive: false, help) { _, configuration in
+        Setting(path, .text(check), isLive: live, help) { _, configuration in
             configuration[keyPath: field].map { .text($0) } ?? .absent
         } write: { value, _, configuration in
             configuration[keyPath: field] = value.asText

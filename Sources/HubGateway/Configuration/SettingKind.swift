@@ -18,6 +18,8 @@ enum SettingKind: Sendable {
     case secret
     /// The name of a file that holds the secret.
     case secretFile
+    /// Several: one text, or a list of {secret | file | env}.
+    case secrets
     /// The name of a file that is read when the configuration is.
     case file
     case tokenKeys
@@ -75,6 +77,7 @@ enum SettingKind: Sendable {
         case .secretFile:
             let path = try Self.text(value) { $0.isEmpty ? "the name of a file" : nil }
             return .secret(try sources.secret(file: path))
+        case .secrets: return .secrets(try KeySettings.secrets(value, &sources))
         case .file:
             let path = try Self.text(value) { $0.isEmpty ? "the name of a file" : nil }
             do throws(SmallFile.Failure) {
@@ -92,6 +95,7 @@ enum SettingKind: Sendable {
         case .boolean: return text == "true" ? .boolean(true) : text == "false" ? .boolean(false) : .text(text)
         case .integer: return Int(text).map { .integer($0) } ?? .text(text)
         case .size, .duration, .choice, .text, .privateText, .secret, .secretFile, .file: return .text(text)
+        case .secrets: return text.hasPrefix("[") ? try Self.json(text) : .text(text)
         case .list, .privateList:
             guard text.hasPrefix("[") else {
                 return .list(text.split(separator: ",", omittingEmptySubsequences: false).map { .text(String($0)) })

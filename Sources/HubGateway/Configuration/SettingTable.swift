@@ -5,7 +5,7 @@ import HubNet
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
     static let all: [Setting] = [
-        node, tls, redis, embedded, access, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
+        node, tls, redis, embedded, access, hooks, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
     ].flatMap { $0 }
 
     private static let node: [Setting] = [
@@ -234,7 +234,7 @@ enum SettingTable {
     /// Names that are settled but whose part of the hub isn't built: refused, since accepting them would promise what isn't kept. Each
     /// stands for all that is below it too.
     static let unsupported = [
-        "hooks", "drain",
+        "drain",
         "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

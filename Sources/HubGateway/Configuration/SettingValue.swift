@@ -9,8 +9,11 @@ enum SettingValue: Sendable {
     case size(Int)
     case duration(Span)
     case text(String)
+    /// A text that is shown in part: the rest may be a secret.
+    case partly(String, shown: String)
     case list([String])
     case secret(Secret)
+    case secrets([Secret])
     case file(Configuration.Redis.File)
     case tokenKeys([Configuration.TokenKey])
     case apiKeys([Configuration.APIKey])
@@ -24,9 +27,10 @@ enum SettingValue: Sendable {
         case .integer(let number): "\(number)"
         case .size(let count): QuantityText.text(byteCount: count)
         case .duration(let span): QuantityText.text(span)
-        case .text(let text): shownText(text)
+        case .text(let text), .partly(_, let text): shownText(text)
         case .list(let texts): texts.isEmpty ? "none" : texts.map { shownText($0) }.joined(separator: ", ")
         case .secret(let secret): secret.description
+        case .secrets(let secrets): secrets.isEmpty ? "none" : secrets.map(\.description).joined(separator: ", ")
         case .file(let file): shownText(file.path)
         case .tokenKeys(let keys):
             keys.isEmpty
@@ -43,6 +47,8 @@ enum SettingValue: Sendable {
     func isSame(as other: SettingValue) -> Bool {
         switch (self, other) {
         case (.secret(let left), .secret(let right)): left.bytes == right.bytes
+        case (.partly(let left, _), .partly(let right, _)): left == right
+        case (.secrets(let left), .secrets(let right)): left.map(\.bytes) == right.map(\.bytes)
         case (.file(let left), .file(let right)): left == right
         case (.tokenKeys(let left), .tokenKeys(let right)):
             left.elementsEqual(right) { $0.id == $1.id && $0.algorithm == $1.algorithm && $0.secret.bytes == $1.secret.bytes }

@@ -126,6 +126,21 @@ enum Metrics {
         page.counter("hub_presence_swept_total", "Users that this node's sweeps found gone.", backplane.swept)
         page.counter("hub_local_typing_total", "Typing fanned out on this node alone while degraded.", backplane.localOnly)
         page.counter("hub_probes_failed_total", "Probes through the publish path that failed.", backplane.probesFailed)
+        let hooks = backplane.hooks
+        page.counter("hub_hook_events_delivered_total", "Events of webhooks that the receiver has taken.", hooks.delivered)
+        page.family("hub_hook_requests_total", "Requests of webhooks, by what came of them.", "counter")
+        page.sample("outcome", "delivered", hooks.requestsDelivered)
+        page.sample("outcome", "refused", hooks.requestsRefused)
+        page.sample("outcome", "failed", hooks.requestsFailed)
+        page.family("hub_hook_events_lost_total", "Events of webhooks that nobody was told of, by why.", "counter")
+        page.sample("reason", "full", hooks.overflowed)
+        page.sample("reason", "refused", hooks.refused)
+        page.sample("reason", "old", hooks.tooOld)
+        page.sample("reason", "foreign", hooks.foreign)
+        page.gauge(
+            "hub_hook_queue_events", "Events that wait in the partitions that this node delivers.",
+            UInt64(max(backplane.hookBacklog.length, 0)))
+        page.gauge("hub_hook_oldest_milliseconds", "How long the oldest of them has waited.", backplane.hookBacklog.oldest.milliseconds)
         return page.text
     }
 

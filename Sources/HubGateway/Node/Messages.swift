@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubFetch
 import HubNet
 import HubWire
 
@@ -33,6 +34,8 @@ enum BackplaneMessage: Sendable {
 
     /// What a user has spent, for the rates that hold on all nodes together.
     case settle(Boxed<RateReport>, tag: RequestTag)
+    /// What became of a webhook's request.
+    case hookAnswered(Result<FetchAnswer, FetchFailure>, number: UInt64, partition: Int)
 
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.

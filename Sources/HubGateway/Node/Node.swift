@@ -101,18 +101,23 @@ package final class Node {
                 try LoopThread(name: "hub-backplane") {
                     let (net, backend, configuration, identity, targets) = parts.value
                     let start = Node.monotonicNow()
+                    let queue = RedisHookQueue(backend)
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
                         rates: RedisRateStore(backend),
+                        hooks: HookShell(
+                            queue: queue, configuration: configuration, log: log, mailbox: backplaneMailbox, waker: backplaneWaker,
+                            chance: Chance(seed: seed &+ 2), at: start),
                         timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                         namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed),
                         mailbox: backplaneMailbox,
                         loops: targets, ownLoop: nil, at: start)
+                    queue.hookDelegate = backplane
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
                     net.run()
-                    withExtendedLifetime((handler, backend)) {}
+                    withExtendedLifetime((handler, queue, backend)) {}
                 })
         }
         for (number, gateway) in gateways.enumerated() {
@@ -135,16 +140,24 @@ package final class Node {
                         }
                         broker.keeper = snapshots?.0
                         embedded = broker
+                        let wallClock = WallClock.milliseconds()
+                        let queue = MemoryHookQueue(wallClockAtStart: wallClock, startedAt: start)
+                        let store = MemoryPresenceStore(
+                            timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
+                            wallClockAtStart: wallClock, startedAt: start)
+                        store.hooks = queue
                         let backplane = Backplane(
                             node: identity, state: state, log: log,
                             broker: broker,
-                            store: MemoryPresenceStore(
-                                timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
-                                wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                            rates: MemoryRateStore(), timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
+                            store: store, rates: MemoryRateStore(),
+                            hooks: HookShell(
+                                queue: queue, configuration: configuration, log: log, mailbox: backplaneMailbox, waker: backplaneWaker,
+                                chance: Chance(seed: seed &+ 2), at: start),
+                            timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                             namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes,
                             chance: Chance(seed: seed), mailbox: backplaneMailbox,
                             loops: targets, ownLoop: 0, at: start)
+                        queue.hookDelegate = backplane
                         gateway.backplane = backplane
                         backplane.start(at: start)
                     }

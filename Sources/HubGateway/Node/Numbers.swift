@@ -1,3 +1,4 @@
+import HubBase
 import HubCore
 import HubNet
 import HubWire
@@ -57,4 +58,7 @@ struct BackplaneNumbers: Sendable {
     var postsReceived: UInt64 = 0
     /// Messages on the node's control channel that it couldn't read.
     var controlForeign: UInt64 = 0
+    var hooks = HookNumbers()
+    /// Events that wait in the partitions that this node delivers, and how long the oldest does.
+    var hookBacklog: (length: Int, oldest: Span) = (0, .zero)
 }

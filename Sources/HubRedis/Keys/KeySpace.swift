@@ -59,6 +59,9 @@ package struct KeySpace: Sendable {
         package static let presenceMeta: StaticString = "pm"
         package static let presenceStream: StaticString = "ps"
         package static let presenceFeed: StaticString = "pf"
+        package static let hookQueue: StaticString = "hq"
+        package static let hookLease: StaticString = "hl"
+        package static let hookCounts: StaticString = "hm"
         package static let probe: StaticString = "probe:"
         package static let control: StaticString = "ctl:"
     }

@@ -20,6 +20,7 @@ enum Call {
     case settle(RateReport, RequestTag)
     /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
+    case hooks(HookCall)
     /// Where a subscribed channel stands.
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
     /// The same for one that turned out to have no record.
@@ -43,7 +44,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle: true
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks: true
         case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
@@ -64,6 +65,7 @@ extension Call {
         case .inspect(let user, _): Partition.of(user)
         case .settle(let report, _): Partition.of(report.user)
         case .announce: Lane.nodes
+        case .hooks(let call): call.partition
         case .position(_, _, let subject): subject.lane
         case .tip(_, _, let channel): Partition.of(channel)
         case .probe(_, let partition): partition
@@ -121,6 +123,12 @@ struct ApplyCall {
 
 struct RefreshCall {
     var leases: [Lease]
+    var partition: Int
+    var tag: RequestTag
+}
+
+struct HookCall {
+    var claim: HookClaim
     var partition: Int
     var tag: RequestTag
 }

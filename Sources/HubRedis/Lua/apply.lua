@@ -1,9 +1,10 @@
 -- Connections up, changed, restored and down, of users of one partition.
--- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, then for each operation (its user's record in KEYS):
+-- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 rules of hooks, then for each operation (its user's record in KEYS):
 --       kind '+', 'r' or '-', connection, value ('+', 'r': what the record keeps of it; '-': grace in ms), version floor, user
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused because memory is full.
 local lease, userTTL, tombstoneTTL = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local versions = {}
+hookRules(ARGV[6], KEYS[6], KEYS[7])
 
 local function up(key, connection, value, floor, user, isRestore)
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
@@ -20,7 +21,7 @@ local function up(key, connection, value, floor, user, isRestore)
   local isSilent = not fields.s and (isRestore or state == 'offline')
   if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
-  if not isSilent then event(user, state, v, at) end
+  if not isSilent then event(user, fields.s, state, v, at) end
   return text(v)
 end
 
@@ -51,12 +52,12 @@ local function down(key, connection, grace, floor, user)
   local v = version(fields, floor)
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
   if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
-  event(user, state, v, now)
+  event(user, fields.s, state, v, now)
   return text(v)
 end
 
-local at = 6
-for i = 6, #KEYS do
+local at = 7
+for i = 8, #KEYS do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
   if kind == '-' then
     versions[#versions + 1] = down(KEYS[i], connection, tonumber(value), floor, user)

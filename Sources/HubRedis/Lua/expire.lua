@@ -1,11 +1,12 @@
 -- Second phase of a sweep: ends the leases and the grace that find saw due, if they still are.
--- ARGV: 1 find's now, 2 gap max, 3 lease, 4 tombstone ttl (ms each), 5 new epoch, 6 tag, then for each entry (its user's record in KEYS):
+-- ARGV: 1 find's now, 2 gap max, 3 lease, 4 tombstone ttl (ms each), 5 new epoch, 6 tag, 7 rules of hooks, then for each entry (its user's record in KEYS):
 --       kind 'l' or 'g', score as find gave it, connection ('' for grace), user
 -- Reply: how many users went offline. Nothing happens when the sweeper was away too long since its find: what it saw is old.
 local age = now - tonumber(ARGV[1])
 if age < 0 or age > tonumber(ARGV[2]) then return 0 end
 local lease, tombstoneTTL = tonumber(ARGV[3]), ARGV[4]
 local offline = 0
+hookRules(ARGV[7], KEYS[6], KEYS[7])
 
 local function settle(key, user, at)
   local fields, connections, state = record(key)
@@ -20,17 +21,17 @@ local function settle(key, user, at)
     redis.call('HSET', key, 's', 'offline', 'v', text(v), 't', text(at))
     redis.call('HDEL', key, 'l')
     redis.call('PEXPIRE', key, tombstoneTTL)
-    event(user, 'offline', v, at)
+    event(user, fields.s, 'offline', v, at)
     offline = offline + 1
   elseif fields.s ~= state then
     local v = version(fields, 0)
     redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
-    event(user, state, v, now)
+    event(user, fields.s, state, v, now)
   end
 end
 
-local at = 7
-for i = 6, #KEYS do
+local at = 8
+for i = 8, #KEYS do
   local kind, score, connection, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local key = KEYS[i]
   if kind == 'l' then

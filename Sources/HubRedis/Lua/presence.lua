@@ -1,5 +1,5 @@
--- Shared by apply and expire, put in front of both: time, a user's record, the feed.
--- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, then user records
+-- Shared by apply and expire, put in front of both: time, a user's record, the feed. In front of it: hookqueue.
+-- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, 6 queue of hooks, 7 its counts, then user records
 local LEASES, GRACE, META, STREAM, FEED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- `..` and tostring keep 14 digits only; a version has 16.
@@ -37,10 +37,13 @@ end
 
 local events, eventCount = {}, 0
 
--- One entry of a feed publication: state, version, ms of the change, length of the user id, the id.
-local function event(user, state, v, at)
+-- One entry of a feed publication: state, version, ms of the change, length of the user id, the id. BEFORE: the state until then, if known.
+local function event(user, before, state, v, at)
   eventCount = eventCount + 1
   events[eventCount] = state .. ':' .. text(v) .. ':' .. text(at) .. ':' .. #user .. ':' .. user
+  if hooks then
+    hook(state == 'offline' and 'f' or (before or 'offline') == 'offline' and 'n' or 's', state, text(v), text(at), user)
+  end
 end
 
 -- Publishes all events of this call as one feed publication, with a position like a channel's.

@@ -2,10 +2,10 @@ import HubBase
 
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
-    case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle
+    case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks
 
-    /// What's loaded: apply and expire share a beginning, the scripts of a channel's place others; what a retry doesn't settle is published as
-    /// ever.
+    /// What's loaded: apply and expire share two beginnings, the scripts of a channel's place others; what a retry doesn't settle is published
+    /// as ever.
     package var source: [UInt8] {
         switch self {
         case .publish: PackageResources.origin_lua + PackageResources.publish_lua
@@ -14,14 +14,15 @@ package enum Script: Int, CaseIterable {
         case .tip: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.tip_lua
         case .read: PackageResources.read_lua
         case .marks: PackageResources.marks_lua
-        case .apply: PackageResources.presence_lua + PackageResources.apply_lua
+        case .apply: PackageResources.hookqueue_lua + PackageResources.presence_lua + PackageResources.apply_lua
         case .refresh: PackageResources.refresh_lua
         case .find: PackageResources.find_lua
-        case .expire: PackageResources.presence_lua + PackageResources.expire_lua
+        case .expire: PackageResources.hookqueue_lua + PackageResources.presence_lua + PackageResources.expire_lua
         case .inspect: PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
         case .failover: PackageResources.failover_lua
         case .settle: PackageResources.settle_lua
+        case .hooks: PackageResources.hooks_lua
         }
     }
 }

@@ -6,7 +6,7 @@ import HubRedis
 import HubWire
 
 /// Nodes on one Redis of their own and one loop, for the contracts and for faults.
-final class RedisFixture: BrokerFixture, PresenceStoreFixture {
+final class RedisFixture: BrokerFixture, HookQueueFixture {
     let server: RedisServer
     let stepped = SteppedLoop()
     private var kept: [AnyObject] = []
@@ -47,6 +47,18 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture {
         kept.append(store)
         stepped.inTurn.append { store.advance(at: $0) }
         return store
+    }
+
+    func makeHookNode(incarnation: Name, name: Name, rules: HookRules) -> (store: any PresenceStore, queue: any HookQueue) {
+        let backend = backend(incarnation: incarnation, name: name)
+        let (store, queue) = (RedisPresenceStore(backend), RedisHookQueue(backend))
+        queue.setHookRules(rules)
+        kept += [store, queue]
+        stepped.inTurn.append {
+            store.advance(at: $0)
+            queue.advance(at: $0)
+        }
+        return (store, queue)
     }
 
     func run(until condition: () -> Bool) -> Bool { stepped.run(until: condition) }
