@@ -149,7 +149,7 @@ func shortened(_ message: UnsafeRawBufferPointer) -> [UInt8] {
         if name == "type" {
             out += WireWord.allCases.filter { "\($0)" == String(decoding: content, as: UTF8.self) }.map(\.rawValue)
         } else {
-            if value.kind == .string { out += [0xDA, UInt8(content.count >> 8), UInt8(content.count & 255)] }
+            if value.kind == .string { out += content.count < 32 ? [0xA0 | UInt8(content.count)] : [0xD9, UInt8(content.count)] }
             out += content
         }
     }

@@ -67,7 +67,7 @@ struct ShortTwin {
     /// The number that comes next; nil, and nothing is taken, when it's something else.
     private mutating func word() throws -> UInt64? {
         let place = index
-        if let number = try skip(), number < 1 << 53 { return number }
+        if let number = try? skip(), number < 1 << 53 { return number }
         index = place
         return nil
     }
