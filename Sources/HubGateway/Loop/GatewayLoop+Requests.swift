@@ -17,6 +17,7 @@ extension GatewayLoop {
             }
         case .request(let request):
             if request.type.isOrderedByChannel && holds(request.channel, bytes, on: id) { return }
+            if request.type.isAnsweredAtOnce && overtakes(request, on: id) { return hold(bytes, on: id) }
             if let error = sessions[index].judge(request.type, limits: configuration.limits, at: net.now) {
                 refuse(error, request.id, in: bytes, on: id)
                 return

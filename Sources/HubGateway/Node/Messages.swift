@@ -61,7 +61,7 @@ enum LoopMessage: Sendable {
     case post(StreamPost, PostOrigin)
     case postAnswered(StreamPostOutcome, tag: UInt64)
 
-    case health(BackendHealth)
+    case health(NodeHealth)
     case reconfigured(Configuration)
     /// For TLS connections that come from now on.
     case secured(TLSContext)

@@ -2,7 +2,7 @@ import HubBase
 
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
-    case publish, retry, history, read, marks, apply, refresh, find, expire, inspect, announce
+    case publish, retry, history, read, marks, apply, refresh, find, expire, inspect, announce, strangers
 
     /// What's loaded: apply and expire share a beginning, retry and history another; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
@@ -18,6 +18,7 @@ package enum Script: Int, CaseIterable {
         case .expire: PackageResources.presence_lua + PackageResources.expire_lua
         case .inspect: PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
+        case .strangers: PackageResources.strangers_lua
         }
     }
 }
