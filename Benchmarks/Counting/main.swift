@@ -108,7 +108,7 @@ print(
     String(
         format: "each publication: %.2f allocations (limit %.0f), %.2f retains (limit %.0f)", publication.allocations,
         publicationLimit.allocations, publication.retains, publicationLimit.retains))
-node.stop(impatient: { true })
+_ = node.stop(impatient: { true })
 if showsSites { hub_counts_print_sites(UInt64(rounds / 4)) }
 // A timer or a growing table may allocate once in the while; a cost for each delivery would be a whole number.
 let isFree = delivery.allocations < deliveriesFree.allocations + 0.1 && delivery.retains < deliveriesFree.retains + 0.1

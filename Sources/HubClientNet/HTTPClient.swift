@@ -113,7 +113,7 @@ package final class HTTPClient {
         try set(CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         switch trust {
         case .system: break
-        case .only(let file):
+        case .only(let file, _):
             try set(CURLOPT_CAINFO, file)
             // Else the system's folder of authorities counts as well.
             try check(hub_curl_set_pointer(handle, CURLOPT_CAPATH, nil))
@@ -136,7 +136,7 @@ package final class HTTPClient {
         case CURLE_SSL_CONNECT_ERROR:
             // OpenSSL takes the first bytes of a plain answer for a record of a strange version.
             return text.contains("wrong version number") ? ServerTrust.plainPort : "TLS: \(text)"
-        case CURLE_SSL_CACERT_BADFILE: return "--ca: \(text)"
+        case CURLE_SSL_CACERT_BADFILE: return "\(trust.source): \(text)"
         default: return text
         }
     }

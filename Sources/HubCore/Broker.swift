@@ -42,8 +42,12 @@ package protocol Broker: AnyObject {
     /// Other options of namespaces (`""`: all that aren't named) for publications from now on.
     func setNamespaces(_ namespaces: [String: HistoryOptions])
 
-    /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`.
+    /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`; `storeFull` when it came back and
+    /// nothing more can be kept.
     func probe(tag: RequestTag, at now: Instant)
+
+    /// What a `down` means for everybody, where it's more to say than that the backend is away; nil otherwise. Names no addresses.
+    var outage: String? { get }
 
     /// Hands a message to one node, named by its incarnation, over its control channel. Answer: `sent`.
     func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant)
@@ -52,6 +56,10 @@ package protocol Broker: AnyObject {
     func advance(at now: Instant)
 
     func stop(at now: Instant)
+}
+
+extension Broker {
+    package var outage: String? { nil }
 }
 
 /// What a broker tells its owner. Called on the owner's loop.
@@ -76,12 +84,15 @@ package protocol BrokerDelegate: AnyObject {
     func resync(_ channel: Name, to position: Position, reason: ResyncReason)
     /// Only told when it changes. The first `up` after `start` is told too.
     func brokerHealth(_ health: BackendHealth)
+    /// A key of ours holds something that isn't a hub's: for the operator. Seldom, and not again for a while.
+    func foreignKey(_ key: [UInt8])
 }
 
 /// Whoever has nothing to do with other nodes hears nothing of them.
 extension BrokerDelegate {
     package func sent(_ result: Result<Int, WireError>, tag: RequestTag) {}
     package func received(control message: UnsafeRawBufferPointer) {}
+    package func foreignKey(_ key: [UInt8]) {}
 }
 
 package struct PublishResult: Sendable, Equatable {

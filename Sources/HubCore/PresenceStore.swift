@@ -104,6 +104,8 @@ package struct PresenceSnapshot: Sendable, Equatable {
     package var changes: [PresenceChange]
     /// The store lost its data lately and nodes are registering again: a missing record proves nothing yet.
     package var isWarming: Bool
+    /// Users whose records can't be read: nothing is known of them, and `changes` only keeps their places.
+    package var unreadable: Set<Name> = []
 
     package init(changes: [PresenceChange], isWarming: Bool) {
         self.changes = changes

@@ -6,10 +6,10 @@ import HubWire
 final class CommandEncoder {
     let keys: KeySpace
     let timers: PresenceTimers
-    private let incarnation: Name
+    let incarnation: Name
     /// Whether messages go to their shard alone: in a cluster.
     private let isSharded: Bool
-    private let fingerprint = Fingerprint()
+    let fingerprint = Fingerprint()
     var chance: Chance
     private var standard = HistoryOptions()
     private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
@@ -71,6 +71,8 @@ final class CommandEncoder {
         case .position(_, _, let subject): position(subject, &out)
         case .tip(_, _, let channel): tip(channel, &out, scripts)
         case .probe(let number, let partition): probe(number, partition, &out)
+        case .trial(_, let partition): trial(partition, &out)
+        case .strangers(let call): strangers(call, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)

@@ -41,8 +41,9 @@ package final class RedisBackend {
     private var isStarted = false
     private var stops = 0
     private var lastSlowTurn = Instant(nanoseconds: 0)
-    private var health: BackendHealth?
-    private var probes = Probes()
+    private(set) var health: BackendHealth?
+    var probes = Probes()
+    var strangers = Strangers()
     var reads = HistoryReads()
     /// Messages on our pub/sub channels that weren't ours to read.
     package internal(set) var foreignMessages: UInt64 = 0
@@ -263,36 +264,6 @@ package final class RedisBackend {
         }
     }
 
-    // MARK: Probes
-
-    /// Through the publish path of each master.
-    func probe(tag: RequestTag, at now: Instant) -> WireError? {
-        if let refusal = link.refusal() { return refusal }
-        guard masters.problem(wasUp: health == .up, at: now) == nil else { return .redisAway }
-        for master in masters.all where !master.lanes.isEmpty && master.isUp {
-            guard let partition = probePartition(of: master) else { continue }
-            let number = probes.add(tag, master: master.number, deadline: now + RedisBackend.probeDeadline)
-            link.send(.probe(number, partition: partition))
-        }
-        // All of them wait for a subscription just now, which has a deadline of its own.
-        return probes.isPending(tag) ? nil : .redisAway
-    }
-
-    private func probePartition(of master: Master) -> Int? {
-        guard masters.isCluster else { return Partition.of(incarnation) }
-        return master.lanes.first { lane in
-            guard lane < Partition.count, let index = subscriber.set.find(keys.probeChannel(incarnation, lane)) else { return false }
-            return subscriber.set[index].state == .live
-        }
-    }
-
-    private func probeCameBack(_ body: UnsafeRawBufferPointer) {
-        guard let number = body.decimal, let tag = probes.cameBack(number) else { return }
-        broker?.delegate?.probed(.success(()), tag: tag)
-    }
-
-    private func tellProbes(_ failed: [RequestTag]) { for tag in failed { broker?.delegate?.probed(.failure(.redisAway), tag: tag) } }
-
     // MARK: Positions
 
     private func readPositions() {
@@ -308,7 +279,10 @@ package final class RedisBackend {
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ reply: borrowing Reply) {
         let position = Position(meta: reply, at: 0)
         // Somebody else's value under our key: as if the channel had none. The next publication says where it really is.
-        if position == nil { foreignMessages += 1 }
+        if position == nil {
+            foreignMessages += 1
+            foreign(.position(index: index, generation: generation, subject), "the meta key")
+        }
         if position == .start, case .channel(let channel) = subject {
             // No record: where it stands instead takes a script. Seldom, so a second way rather than a script for every channel.
             guard subscriber.set.isCurrent(index, generation) else { return }
@@ -358,7 +332,7 @@ package final class RedisBackend {
         case .history(let call): historyRead(call, reply)
         case .marks(let call): marksRead(call, reply)
         case .apply(let call):
-            store?.delegate?.applied(PresenceReplies.versions(reply, count: call.operations.count), tag: call.tag)
+            applied(call, reply)
         case .refresh(let call):
             store?.delegate?.refreshed(PresenceReplies.indexes(reply, count: call.leases.count), tag: call.tag)
         case .find(let sweep): store?.found(sweep, reply)
@@ -377,6 +351,8 @@ package final class RedisBackend {
             if position == nil { foreignMessages += 1 }
             positionRead(index, generation, .channel(channel), position ?? .start)
         case .control(_, _, let tag): broker?.controlSent(reply, tag)
+        case .trial(let number, _): probeTried(number, isFull: false)
+        case .strangers(let call): strangersFound(call, reply)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -403,8 +379,19 @@ package final class RedisBackend {
         case .control(_, _, let tag):
             let uncertain = WireError(.uncertain, "the link to Redis was lost before it said whether anybody heard")
             broker?.delegate?.sent(.failure(error.code == .unavailable ? uncertain : error), tag: tag)
+        case .trial(let number, _): if error.code != .unavailable { probeTried(number, isFull: error.code == .storeFull) }
+        case .strangers: strangers.ended()
         case .broadcast, .probe, .ping, .setUp: break
         }
+    }
+
+    private func applied(_ call: ApplyCall, _ reply: borrowing Reply) {
+        let foreignKey = Call.apply(call).foreignKey
+        let versions = PresenceReplies.versions(reply, count: call.operations.count, foreign: foreignKey)
+        if case .failure(foreignKey) = versions {
+            for place in PresenceReplies.foreign(reply) where place < call.operations.count { tellForeign(.apply(call), user: place) }
+        }
+        store?.delegate?.applied(versions, tag: call.tag)
     }
 
     // MARK: Messages

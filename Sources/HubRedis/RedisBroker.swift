@@ -99,6 +99,8 @@ package final class RedisBroker: Broker {
         if let refusal = backend.probe(tag: tag, at: now) { answers.append(.refusedProbe(refusal, tag)) }
     }
 
+    package var outage: String? { backend.masters.outage }
+
     package func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant) {
         if let refusal = backend.link.refusal() {
             answers.append(.refusedSend(refusal, tag))
@@ -165,7 +167,9 @@ package final class RedisBroker: Broker {
         guard reply.elements(0) == 2, let kind = reply.integer(1), let text = reply.string(2),
             let position = Position(reply: text, fingerprint: &known)
         else {
-            delegate?.published(.failure(.notOurs), tag: call.tag)
+            let isKnown = reply.integer(1) == 1
+            if isKnown { backend.foreign(.publish(call), "the dedup key") }
+            delegate?.published(.failure(isKnown ? .foreignKey(channel: call.channel) : .notOurs), tag: call.tag)
             return
         }
         if kind != 0 && known != call.fingerprint {

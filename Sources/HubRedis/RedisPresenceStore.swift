@@ -106,10 +106,18 @@ package final class RedisPresenceStore: PresenceStore {
             if let time = PresenceReplies.time(reply) { call.milliseconds = time } else { call.failure = .notOurs }
         } else if place <= call.partitions.count {
             if let until = reply.string(0)?.decimal, call.milliseconds < until { call.isWarming = true }
+            // Where it can't be told, a missing record proves nothing.
+            if reply.isError {
+                call.isWarming = true
+                backend.foreign(.states(call), reply: place)
+            }
         } else if let change = PresenceReplies.state(reply, of: call.users[place - 1 - call.partitions.count]) {
             call.changes.append(change)
         } else {
-            call.failure = .notOurs
+            let user = call.users[place - 1 - call.partitions.count]
+            call.unreadable.insert(user)
+            call.changes.append(PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0))
+            backend.foreign(.states(call), reply: place)
         }
         if call.seen == call.replies { statesEnded(call) }
     }
@@ -120,7 +128,9 @@ package final class RedisPresenceStore: PresenceStore {
         if let failure = whole.failure {
             delegate?.read(.failure(failure), tag: whole.tag)
         } else {
-            delegate?.read(.success(PresenceSnapshot(changes: whole.changes, isWarming: whole.isWarming)), tag: whole.tag)
+            var snapshot = PresenceSnapshot(changes: whole.changes, isWarming: whole.isWarming)
+            snapshot.unreadable = whole.unreadable
+            delegate?.read(.success(snapshot), tag: whole.tag)
         }
     }
 

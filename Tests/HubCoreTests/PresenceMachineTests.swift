@@ -426,4 +426,33 @@ struct PresenceMachineLeaseTests {
         let counts = bench.pass(.seconds(35)).compactMap { if case .announce(let count, _) = $0 { count } else { nil } }
         #expect(counts == [1, 1, 1, 1])
     }
+
+    @Test("a call that's refused for somebody in it is taken apart: each is tried on its own, so that one keeps nobody out")
+    func alone() {
+        let bench = Bench()
+        let users = ["alice", "bob", "carol"].map { Name(trusted: [UInt8]($0.utf8)) }
+        // Of one partition: with the same name they're one user's connections.
+        for (number, _) in users.enumerated() { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), "alice") }
+        bench.request(.away, "c-0")
+        let together = bench.applies()
+        #expect(together.map(\.operations.count) == [3])
+        bench.machine.applied(.failure(WireError(.internal, "somebody else's", mayRetry: false)), tag: together[0].tag, at: bench.now)
+        // Nobody is told yet: whose fault it is isn't known.
+        #expect(!bench.actions().contains { if case .presenceAck = $0 { true } else { false } })
+        var sizes: [Int] = []
+        var acks: [Bool] = []
+        bench.pass(.seconds(3)) { action in
+            switch action {
+            case .apply(let operations, _, let tag):
+                sizes.append(operations.count)
+                let isBad = operations[0].connection == "c-1"
+                bench.machine.applied(
+                    isBad ? .failure(WireError(.internal, "somebody else's", mayRetry: false)) : .success([7]), tag: tag, at: bench.now)
+            case .presenceAck(_, let result): acks.append((try? result.get()) != nil)
+            default: break
+            }
+        }
+        #expect(sizes == [1, 1, 1])
+        #expect(acks == [true])
+    }
 }

@@ -250,4 +250,41 @@ struct PresenceWatchTests {
         bench.machine.applied(.success([1]), tag: tag, at: bench.now)
         #expect(bench.actions().isEmpty)
     }
+
+    @Test("while the store is full no answer is sure, and for a while afterwards, until those who came meanwhile have got in")
+    func full() {
+        let bench = Bench()
+        bench.machine.storeFull(true, at: bench.now)
+        bench.watch(["alice"])
+        var read = bench.reads()[0]
+        bench.answer(read.tag, [change("alice", .online, 7)])
+        #expect(answers(bench.actions()).map(\.isStale) == [true])
+        bench.machine.storeFull(false, at: bench.now)
+        bench.watch(["alice"], tag: 2)
+        #expect(answers(bench.actions()).map(\.isStale) == [true])
+        bench.pass(.seconds(5)) { users in PresenceSnapshot(changes: users.map { change($0, .online, 7) }, isWarming: false) }
+        bench.watch(["bob"], tag: 3)
+        read = bench.reads()[0]
+        bench.answer(read.tag, [change("bob", .offline, 0)])
+        #expect(answers(bench.actions()).map(\.isStale) == [false])
+    }
+
+    @Test("a user whose record can't be read makes the answer stale and nobody else's state wrong; later watches of others aren't touched")
+    func unreadable() {
+        let bench = Bench()
+        bench.watch(["alice", "bob"])
+        let read = bench.reads()[0]
+        var snapshot = PresenceSnapshot(changes: [change("alice", .online, 7), change("bob", .offline, 0)], isWarming: false)
+        snapshot.unreadable = ["bob"]
+        bench.machine.read(.success(snapshot), tag: read.tag, at: bench.now)
+        let answer = answers(bench.actions())[0]
+        #expect(answer.isStale && answer.changes == [change("alice", .online, 7), change("bob", .offline, 0)])
+        bench.watch(["alice"], tag: 2)
+        #expect(answers(bench.actions()).map(\.isStale) == [false])
+        // It's looked at again, and told once it can be read.
+        let later = bench.pass(.seconds(3)) { users in
+            PresenceSnapshot(changes: users.map { change($0, .online, $0 == "bob" ? 9 : 7) }, isWarming: false)
+        }
+        #expect(news(later) == [change("bob", .online, 9)])
+    }
 }

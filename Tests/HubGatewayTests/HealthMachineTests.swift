@@ -52,6 +52,35 @@ struct HealthMachineTests {
         #expect(machine.probeIsDue(at: start + .seconds(2)) == true)
     }
 
+    @Test("a store that's full is told by the first probe that finds it so, and is over when two in a row have found room")
+    func full() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        #expect(machine.takeChange(at: start) == .up)
+        machine.probeFoundFull(at: start + .seconds(2))
+        guard case .full(let reason) = machine.takeChange(at: start + .seconds(2)) else {
+            Issue.record("not full")
+            return
+        }
+        #expect(reason.contains("storeFull"))
+        // One that finds a little room between two that don't changes nothing.
+        machine.probeReturned(at: start + .seconds(4))
+        machine.probeFoundFull(at: start + .seconds(6))
+        machine.probeReturned(at: start + .seconds(8))
+        #expect(machine.takeChange(at: start + .seconds(8)) == nil)
+        machine.probeReturned(at: start + .seconds(10))
+        #expect(machine.takeChange(at: start + .seconds(10)) == .up)
+        // What doesn't come back any more is down, full or not.
+        machine.probeFoundFull(at: start + .seconds(12))
+        _ = machine.takeChange(at: start + .seconds(12))
+        guard case .down = machine.takeChange(at: start + .seconds(17)) else {
+            Issue.record("still there")
+            return
+        }
+    }
+
     @Test("the world isn't told the addresses in a link's words")
     func publicly() {
         var machine = HealthMachine()
@@ -62,6 +91,7 @@ struct HealthMachineTests {
         #expect(HealthMachine.publicly(change ?? .up, isLink: true) == .down("the link to Redis is down"))
         #expect(HealthMachine.publicly(.down("no probe has come back"), isLink: false) == .down("no probe has come back"))
         #expect(HealthMachine.publicly(.up, isLink: false) == .up)
+        #expect(HealthMachine.publicly(change ?? .up, isLink: true, outage: "1 of 3 masters is away") == .down("1 of 3 masters is away"))
     }
 
     @Test("a node that stood still doesn't take that for a path that swallows probes")

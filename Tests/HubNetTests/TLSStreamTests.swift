@@ -100,7 +100,7 @@ import Testing
         let client = try LoopFixture()
         let events = Watch<String>()
         Self.open(client, silent[0].address, try Self.peer(), events, deadline: .milliseconds(100))
-        #expect(events.wait(for: 1) == ["connect \(silent[0].address): no TLS handshake within the deadline"])
+        #expect(events.wait(for: 1) == ["connect \(silent[0].address): no TLS handshake within the deadline; does it speak TLS there?"])
         let plain = try LoopFixture()
         Self.open(client, Self.address(plain), try Self.peer(), events)
         #expect(events.wait(for: 2).last == "TLS with \(Self.address(plain)): the other end doesn't speak TLS there")

@@ -16,7 +16,7 @@ import Testing
     static func code<Value>(_ result: Result<Value, WireError>?) -> String {
         switch result {
         case .success?: "fine"
-        case .failure(let error)?: error == .foreignKey ? "foreignKey" : error.code.rawValue
+        case .failure(let error)?: error.message.contains("isn't a hub's") && !error.mayRetry ? "foreignKey" : error.code.rawValue
         case nil: "no answer"
         }
     }
@@ -49,6 +49,7 @@ import Testing
             kind: KeySpace.Kind.generation, isOfPartition: true, made: ["DEL KEY", "HSET KEY a b"],
             answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
         Foreign(kind: KeySpace.Kind.reads, made: ["SET KEY mine"], answers: ["fine", "fine", "fine", "foreignKey", "foreignKey"]),
+        Foreign(kind: KeySpace.Kind.reads, made: ["HSET KEY name value"], answers: ["fine", "fine", "fine", "fine", "foreignKey"]),
         Foreign(kind: KeySpace.Kind.reads, made: ["HSET KEY alice mine"], answers: ["fine", "fine", "fine", "fine", "foreignKey"]),
     ]
 
@@ -80,6 +81,9 @@ import Testing
         ]
         #expect(answers == one.answers)
         #expect(dump() == before)
+        // The client hears of the channel, whoever runs the hub of the key.
+        if case .failure(let error)? = node.moved[tags[4]] { #expect(error.message.contains("\(Self.channel)")) }
+        #expect(fixture.run { node.foreign == [String(decoding: key, as: UTF8.self)] })
         #expect(node.health == [.up])
     }
 

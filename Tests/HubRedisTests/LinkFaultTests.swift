@@ -257,6 +257,39 @@ import Testing
         #expect(node.health == [.up])
     }
 
+    @Test("what Redis refuses because it takes nothing is answered soon; what another server takes by then is acknowledged there")
+    func refused() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let client = fixture.server.client()
+        for (words, back) in [
+            (["CONFIG", "SET", "min-replicas-to-write", "1"], ["CONFIG", "SET", "min-replicas-to-write", "0"]),
+            (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"]),
+        ] {
+            _ = client.text(words.map { [UInt8]($0.utf8) })
+            let tag = node.publish("x", id: "\(words[0])-lost", to: Self.channel)
+            // Retries of what may have happened go on for 30 s.
+            #expect(fixture.run(limit: .seconds(20)) { node.published[tag] != nil })
+            guard case .failure(let error)? = node.published[tag] else {
+                Issue.record("acknowledged")
+                return
+            }
+            #expect(error.code == .unavailable && error.mayRetry && error.retryAfter != nil)
+            _ = client.text(back.map { [UInt8]($0.utf8) })
+            #expect(node.goUp())
+            // Refused, and then not any more: as after a failover that was told late.
+            _ = client.text(words.map { [UInt8]($0.utf8) })
+            let late = node.publish("x", id: "\(words[0])-late", to: Self.channel)
+            fixture.pass(.milliseconds(300))
+            #expect(node.published[late] == nil)
+            _ = client.text(back.map { [UInt8]($0.utf8) })
+            #expect(fixture.run(limit: .seconds(10)) { node.published[late] != nil })
+            if case .failure? = node.published[late] { Issue.record("not published") }
+        }
+        #expect(fixture.server.client().text("HGET", Self.metaName, "s") == "\"2\"")
+    }
+
     @Test("an unwanted channel isn't heard for ever, a new subscriber of a lost link waits for it, and gets an error in time")
     func subscribeWhileDown() {
         let fixture = RedisFixture()

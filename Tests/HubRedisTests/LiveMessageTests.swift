@@ -88,7 +88,7 @@ import Testing
         #expect(fault("ERR user_script:9: FOREIGN the stream holds") == .foreign)
         #expect(fault("READERS the channel") == .readersFull)
         #expect(fault("") == .other)
-        #expect(RedisFault.full.wireError("").code == .storeFull)
-        #expect(RedisFault.wrongServer.wireError("").code == .unavailable)
+        #expect(RedisFault.full.wireError("", foreign: .notOurs).code == .storeFull)
+        #expect(RedisFault.wrongServer.wireError("", foreign: .notOurs).code == .unavailable)
     }
 }

@@ -51,9 +51,11 @@ import Testing
         let refresh = node.refresh(known)
         let leave = node.apply(.down(grace: .seconds(1)), [known[2]])
         let sweep = node.sweep(9)
+        let probe = node.probe()
         #expect(
             fixture.run {
-                node.published[publish] != nil && node.applied[more] != nil && node.refreshed[refresh] != nil && node.sweeps[sweep] != nil
+                node.probes[probe] != nil && node.published[publish] != nil && node.applied[more] != nil && node.refreshed[refresh] != nil
+                    && node.sweeps[sweep] != nil
                     && node.applied[leave] != nil
             })
         func code<Value>(_ result: Result<Value, WireError>?) -> ErrorCode? {
@@ -64,6 +66,9 @@ import Testing
         #expect(node.refreshed[refresh] == .success([]))
         #expect(code(node.sweeps[sweep]) == .storeFull)
         #expect(code(node.applied[leave]) == nil)
+        // The message to ourselves came back, and all the same nothing can be kept.
+        let second = node.probe()
+        #expect(fixture.run { node.probeErrors[second] == .storeFull })
         client.text("CONFIG", "SET", "maxmemory", "0")
         let again = node.publish("x", id: "x", to: "chat:full")
         let moreAgain = node.apply(.up(.online), Array(newcomers))
@@ -72,7 +77,39 @@ import Testing
         #expect(code(node.applied[moreAgain]) == nil)
         #expect(!node.changes.contains { $0.status == .offline })
         #expect(node.resyncs("chat:full") == [])
+        let third = node.probe()
+        #expect(fixture.run { node.probes[third] == true })
         #expect(node.health == [.up])
+        #expect(!fixture.server.client().strings("KEYS", "*").contains { $0.contains(":probe:") })
+    }
+
+    @Test(
+        "a node whose link is made anew, or that starts, while memory is full, comes up and reads; one that finds no deployment there says why"
+    )
+    func startsFull() {
+        let fixture = RedisFixture()
+        let one = Node(fixture, "aaaaaaaaaaaa")
+        #expect(one.goUp())
+        let published = one.publish("x", id: "x", to: "chat:full")
+        #expect(fixture.run { one.published[published] != nil })
+        let client = fixture.server.client()
+        client.text("CONFIG", "SET", "maxmemory", "1")
+        client.text("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(fixture.run { !one.isUp })
+        #expect(one.goUp())
+        let two = Node(fixture, "bbbbbbbbbbbb")
+        #expect(two.goUp())
+        let page = two.readHistory("chat:full", HistoryQuery(limit: 10))
+        #expect(fixture.run { two.pages[page] != nil })
+        #expect((try? two.pages[page]?.get())?.publications.count == 1)
+        client.text("DEL", "hub:cfg")
+        let three = Node(fixture, "cccccccccccc")
+        #expect(fixture.run { !three.health.isEmpty })
+        guard case .down(let reason)? = three.health.first else {
+            Issue.record("taken")
+            return
+        }
+        #expect(reason.contains("hub:cfg isn't there and can't be written: Redis is out of memory"))
     }
 
     @Test("a deployment that is fixed to something else is refused, with the key's name, redis-design §1")

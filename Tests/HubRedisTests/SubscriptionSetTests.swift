@@ -39,6 +39,27 @@ private let generation = Mark(chance: 9)
         #expect(set.isReady)
     }
 
+    @Test("an idle channel is compared with its tip once a period, whenever its last message came", arguments: [0, 1, 7, 14, 16, 29])
+    func tipChecks(_ second: Int) {
+        var set = SubscriptionSet(seed: 1)
+        let index = Self.want(&set)
+        _ = set.takeSubscribes()
+        Self.goLive(&set, index)
+        var at = Self.now
+        var checks: [Int] = []
+        for tick in 0..<1800 {
+            at = Self.now + .milliseconds(UInt64(tick) * 100)
+            if tick == second * 10 {
+                _ = set.judge(index, Position(epoch: Mark(chance: 1), offset: 1, tag: Mark(chance: 2)), previous: .none, pongs: 0)
+            }
+            if !set.takeTipChecks(at: at).isEmpty { checks.append(tick) }
+        }
+        let later = checks.filter { $0 > second * 10 }
+        // A period, and a tick or two of the walk.
+        #expect(later.first.map { $0 - second * 10 <= 302 } == true)
+        #expect(zip(later, later.dropFirst()).allSatisfy { $1 - $0 <= 302 && $1 - $0 >= 298 })
+    }
+
     @Test("a SUBSCRIBE names at most 512 channels, redis-design §5")
     func batches() {
         var set = SubscriptionSet(seed: 1)

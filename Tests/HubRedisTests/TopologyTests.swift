@@ -30,7 +30,7 @@ private func number(_ value: Int) -> String { ":\(value)\r\n" }
             ("MOVED 5 ?:6381", .moved(slot: 5, .host("10.0.0.9", port: 6381))),
             ("MOVED 5 h", .moved(slot: 5, nil)), ("MOVED 5 h:0", .moved(slot: 5, nil)), ("MOVED 5 h:65536", .moved(slot: 5, nil)),
             ("MOVED 5 a b:1", .moved(slot: 5, nil)), ("ASK 3999 127.0.0.1:6381", .later),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", .later), ("CLUSTERDOWN Hash slot not served", .later),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", .later), ("CLUSTERDOWN Hash slot not served", .down),
         ])
     func redirects(text: String, redirect: Redirect) { #expect(Self.redirect(text) == redirect) }
 

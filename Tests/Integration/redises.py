@@ -76,17 +76,17 @@ def receive(answers, is_text=True):
 
 
 class Sentinel(Process):
-    user = tls = None
+    user = None
     call = Redis.call
 
-    def __init__(self, folder, master, quorum, lines=(), name="main", password=None):
-        self.password = password
+    def __init__(self, folder, master, quorum, lines=(), name="main", password=None, tls=None):
+        self.password, self.tls = password, tls
         self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}"
+        self.url = f"{'rediss' if tls else 'redis'}://127.0.0.1:{self.port}"
         self.master = name
         config = folder / f"sentinel-{self.port}.conf"
         config.write_text("\n".join([
-            f"port {self.port}", "bind 127.0.0.1", f"dir {folder}", f"sentinel monitor {name} 127.0.0.1 {master.port} {quorum}",
+            *(["port 0", f"tls-port {self.port}"] if tls else [f"port {self.port}"]), "bind 127.0.0.1", f"dir {folder}", f"sentinel monitor {name} 127.0.0.1 {master.port} {quorum}",
             f"sentinel down-after-milliseconds {name} 800", f"sentinel failover-timeout {name} 4000", f"sentinel parallel-syncs {name} 1", *lines, ""]))
         super().__init__("sentinel", ["redis-server", config, "--sentinel"], folder)
         eventually(self._knows, 10, "the sentinel answers")
@@ -111,7 +111,8 @@ class Watched:
         if introduction.get("password"):
             auth += ["--masterauth", introduction["password"]] + (["--masteruser", introduction["user"]] if introduction.get("user") else [])
         self.replica = start(Redis, "--replicaof", f"127.0.0.1 {self.master.port}", *auth, *extra, **introduction)
-        self.sentinels = [start(Sentinel, self.master, 2, lines, password=sentinel_password) for _ in range(3)]
+        self.sentinels = [
+            start(Sentinel, self.master, 2, lines, password=sentinel_password, tls=introduction.get("tls")) for _ in range(3)]
         self.settings = {"redis.sentinel.urls": ",".join(sentinel.url for sentinel in self.sentinels), "redis.sentinel.master": "main"}
 
         def ready():

@@ -58,6 +58,14 @@ def test_every_command_works_over_https(secure, good):
     assert hubctl(secure.secure.replace("https", "wss"), "nodes", environment={"SSL_CERT_FILE": str(good.cert)}).returncode == 0
 
 
+def test_a_file_of_authorities_that_the_environment_names_is_called_so_when_it_is_bad(secure):
+    for command in (["nodes"], ["subscribe", "room:tls"]):
+        told = hubctl(secure.secure, *command, environment={"SSL_CERT_FILE": "/nowhere/ca.pem"})
+        assert told.returncode != 0 and "SSL_CERT_FILE: " in told.stderr and "--ca:" not in told.stderr, told.stderr
+        told = hubctl(secure.secure, "--ca", "/nowhere/ca.pem", *command)
+        assert told.returncode != 0 and "--ca: " in told.stderr and "SSL_CERT_FILE" not in told.stderr, told.stderr
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 def test_subscribe_and_watch_follow_over_wss(secure, good, host):
     url = f"wss://{host}:{secure.secure_port}"

@@ -53,6 +53,10 @@ def test_what_kind_of_redis_it_is_must_be_said(start):
     not_ready(start, "this Redis is no cluster", settings={"redis.cluster": start(Redis).url})
 
 
+def test_a_redis_that_is_no_sentinel_is_told_apart(start):
+    not_ready(start, "this isn't a sentinel", settings={"redis.sentinel.urls": start(Redis).url, "redis.sentinel.master": "main"})
+
+
 def acl_of_the_documents():
     text = (TOP / "docs" / "redis.md").read_text()
     return re.search(r"ACL SETUSER hub on >PASSWORD (.*)", text)[1].split()
@@ -186,9 +190,10 @@ def client_context(certificate):
 
 def test_plain_and_tls_do_not_meet(start, certificates):
     # A plain Redis waits for the end of what it takes for a command.
-    not_ready(start, "no TLS handshake within the deadline", redis=url(start(Redis)), settings={"redis.tls.ca": certificates[0].cert})
+    node = not_ready(start, "does it speak TLS there?", redis=url(start(Redis)), settings={"redis.tls.ca": certificates[0].cert})
+    assert "begins with redis://, not rediss://" in node.log
     redis = secure_redis(start, certificates[0])
-    not_ready(start, "node.degraded", redis=redis.url)
+    not_ready(start, "begins with rediss://, not redis://", redis=redis.url)
 
 
 def test_a_cluster_over_tls_takes_a_user_with_the_documented_rights(start, certificates):

@@ -132,7 +132,12 @@ def test_a_master_s_replica_takes_over_and_what_is_lost_is_announced(start, faul
     doomed = cluster.owner(slot_of(channels[0]))
     with Listener(two, *channels) as listener, Talker(one, *channels) as talker:
         talker.wait_for(30)
-        doomed.signal(fault)
+        with Client(one, user="carol") as carol:
+            doomed.signal(fault)
+            # How much of it is away; which one, and where, is the operator's to know.
+            reason = carol.expect(event="degraded", seconds=30)["reason"]
+            assert reason == "1 of 3 masters of the Redis cluster is away, and so are the channels there"
+        assert f"127.0.0.1:{doomed.port}" in one.log
         # Other masters' channels go on meanwhile.
         talker.wait_for(10, *channels[1:])
         eventually(lambda: cluster.owner(slot_of(channels[0]), asked=next(node for node in cluster.nodes if node is not doomed)) is not doomed, 15)

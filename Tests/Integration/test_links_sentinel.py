@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from certificates import Certificate, trusting
 from client import Client
 from hub import FAST, Hub, eventually, status
 from redises import Watched
@@ -80,6 +81,29 @@ def test_users_passwords_and_a_dead_sentinel_are_no_obstacle(start):
     with Client(node, user="alice") as alice:
         alice.chat("room:s", "hello")
     assert password not in node.log and word not in node.log
+
+
+def test_sentinels_and_servers_over_tls_are_followed_through_a_failover(start, folder):
+    certificate = Certificate(folder, "sentinel", "localhost")
+    context = trusting(certificate)
+    context.check_hostname = False
+    files = {"tls-cert-file": certificate.cert, "tls-key-file": certificate.key, "tls-ca-cert-file": certificate.cert}
+    options = {**files, "tls-auth-clients": "no", "tls-replication": "yes"}
+    watched = Watched(
+        start, *(word for name, value in options.items() for word in (f"--{name}", value)), lines=[f"{name} {value}" for name, value in options.items()],
+        tls=context)
+    one, two = two_nodes(start, watched, **{"redis.tls.ca": certificate.cert})
+    with Client(one, user="alice") as alice, Client(two, user="bob") as bob:
+        bob.subscribe("room:tls")
+        assert alice.chat("room:tls", "before")["offset"] == 1
+        assert bob.expect(type="chat")["payload"]["text"] == "before"
+        watched.master.kill()
+        for client in (alice, bob):
+            client.expect(event="degraded", seconds=30)
+            client.expect(event="restored", seconds=60)
+        alice.chat("room:tls", "after")
+        assert bob.expect(type="chat", seconds=30)["payload"]["text"] == "after"
+    assert len(watched.replica.links()) >= 4
 
 
 def test_sentinels_that_know_no_such_master_are_named(start):

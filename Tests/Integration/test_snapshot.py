@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import stat
 
 from client import Client
@@ -55,6 +56,20 @@ def test_after_a_clean_stop_a_node_goes_on_where_it_was(tmp_path):
         assert epoch(publish(third, 22)) == epoch(answers[0])
     finally:
         third.kill()
+
+
+def test_a_last_snapshot_that_cannot_be_written_is_the_exit_code_s_and_said(tmp_path):
+    place = tmp_path / "gone"
+    place.mkdir()
+    node = hub(tmp_path, place / "snapshot", interval="1h")
+    try:
+        publish(node, 1)
+        shutil.rmtree(place)
+        assert node.stop() == 1
+    finally:
+        node.kill()
+    assert "hubd: embedded.snapshot: open " in node.log and "isn't written" in node.log
+    assert "node.stopped" in node.log
 
 
 def test_after_a_crash_what_was_written_is_there_under_new_epochs(tmp_path):

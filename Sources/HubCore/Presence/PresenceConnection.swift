@@ -58,6 +58,8 @@ struct PresenceConnection {
     var proof = Proof.fine
     /// An operation went out less than `PresenceMachine.pace` ago.
     var isCooling = false
+    /// A call that it was in was refused for one of its users: it's tried on its own, so that it doesn't keep others out.
+    var isAlone = false
 
     /// What the store should hold while it is open.
     var state: ConnectionState {

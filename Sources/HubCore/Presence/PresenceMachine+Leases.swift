@@ -7,6 +7,7 @@ extension PresenceMachine {
     package mutating func tick(at now: Instant) {
         endRequests(at: now)
         endCooling(at: now)
+        if let settlesAt, settlesAt <= now { self.settlesAt = nil }
         // What follows looks at every partition: not more than a hundred times a second.
         guard now.since(scannedAt) >= .milliseconds(10) else { return }
         scannedAt = now
@@ -137,6 +138,12 @@ extension PresenceMachine {
             answerStale()
         default: break
         }
+    }
+
+    /// The store has no room for anything new, or has again. What was refused meanwhile goes out again within `pace`.
+    package mutating func storeFull(_ isFull: Bool, at now: Instant) {
+        if self.isFull && !isFull { settlesAt = now + PresenceMachine.pace + PresenceMachine.pace }
+        self.isFull = isFull
     }
 
     /// A store that never answers is taken to have refused; should the answer come after all, it is not heard.

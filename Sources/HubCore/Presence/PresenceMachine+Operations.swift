@@ -33,11 +33,13 @@ extension PresenceMachine {
         var places: [Int32] = []
         var taken = 0
         for place in ready {
-            if operations.count == PresenceLimits.operations { break }
+            let isAlone = connections[Int(place)].isAlone
+            if operations.count == PresenceLimits.operations || isAlone && !operations.isEmpty { break }
             taken += 1
             guard let operation = makeOperation(Int(place), at: now) else { continue }
             operations.append(operation)
             places.append(place)
+            if isAlone { break }
         }
         partitions[partition].ready.removeFirst(taken)
         if operations.isEmpty { return activate(partition) }
@@ -85,7 +87,12 @@ extension PresenceMachine {
             let error = WireError(.internal, "\(versions.count) answers to \(places.count) presence operations")
             for place in places { failed(Int(place), error) }
         case .failure(let error):
-            for place in places { failed(Int(place), error) }
+            // Not everybody's fault: somebody's record holds something else.
+            let isSomebodys = error.code == .internal && places.count > 1
+            for place in places {
+                if isSomebodys { connections[Int(place)].isAlone = true }
+                failed(Int(place), error, isFinal: !isSomebodys)
+            }
         }
         activate(partition)
     }
@@ -100,6 +107,7 @@ extension PresenceMachine {
         case .up(let state):
             connections[place].stored = .holds(state)
             connections[place].proof = .fine
+            connections[place].isAlone = false
             if connections[place].phase == .open { addLease(place) }
             answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
             queue(place)
@@ -107,13 +115,13 @@ extension PresenceMachine {
         }
     }
 
-    /// Whether it took effect isn't known; the current state goes out again after the pace.
-    private mutating func failed(_ place: Int, _ error: WireError) {
+    /// Whether it took effect isn't known; the current state goes out again after the pace. `isFinal`: those who wait for it are told.
+    private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true) {
         connections[place].errand = .none
         connections[place].stored = .unknown
         // Who left cleanly then may be back elsewhere by now.
         if connections[place].phase == .leaving { connections[place].phase = .lost }
-        refuseWaiters(of: place, error, onlyCarried: true)
+        if isFinal { refuseWaiters(of: place, error, onlyCarried: true) }
         // A refused close waits for the pace too.
         if !connections[place].isCooling { queue(place) }
     }

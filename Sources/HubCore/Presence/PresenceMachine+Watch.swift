@@ -33,14 +33,16 @@ extension PresenceMachine {
     }
 
     private mutating func answer(_ watch: PendingWatch) {
+        var isStale = watch.isStale || isStale
         let changes = watch.users.map { name in
             guard let place = users.place(of: name), users[place].isWatched else {
                 return PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
             }
             users[place].isAnswered = true
+            if users[place].isUnreadable { isStale = true }
             return users[place].change
         }
-        actions.append(.watchAnswer(tag: watch.tag, changes: changes, isStale: watch.isStale || !isUp))
+        actions.append(.watchAnswer(tag: watch.tag, changes: changes, isStale: isStale))
     }
 
     /// The store is away: who waits gets what is known. What isn't will be read when it is back.
@@ -124,7 +126,8 @@ extension PresenceMachine {
             guard let place = users.place(of: name) else { continue }
             if users[place].batch == batch.number { users[place].batch = 0 }
             guard users[place].isWatched else { continue }
-            guard let snapshot else {
+            users[place].isUnreadable = snapshot?.unreadable.contains(name) ?? false
+            guard let snapshot, !users[place].isUnreadable else {
                 watches.retries.append((user: name, at: now + PresenceMachine.pace))
                 continue
             }

@@ -36,6 +36,9 @@ package struct PresenceMachine: ~Copyable {
 
     var watches = WatchQueue()
     var isUp = false
+    /// Nothing new can be kept: who comes isn't in the store, so no answer is sure. `settlesAt`: when it's over, and those have got in.
+    var isFull = false
+    var settlesAt: Instant?
     var actions: [PresenceAction] = []
 
     /// All nodes that lived at the last announcement.
@@ -107,8 +110,8 @@ package struct PresenceMachine: ~Copyable {
 
     /// Whether an answer of the store is for this machine.
     package func owns(_ tag: RequestTag) -> Bool { tag.high == tagSpace }
-    /// The store can't be reached: presence is frozen, answers are marked.
-    package var isStale: Bool { !isUp }
+    /// The store can't be reached, and presence is frozen; or it's full, and who comes can't be registered. Answers are marked.
+    package var isStale: Bool { !isUp || isFull || settlesAt != nil }
 
     /// Everything to be done since the last call, in order.
     package mutating func takeActions(at now: Instant) -> [PresenceAction] {

@@ -32,6 +32,8 @@ struct PresenceUser {
     var knowledge = Knowledge.none
     /// Some watcher was told a state: later ones must be told too.
     var isAnswered = false
+    /// Its record couldn't be read the last time: it holds something else.
+    var isUnreadable = false
 
     var isWatched: Bool { watchers != 0 }
     var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: lastSeen) }

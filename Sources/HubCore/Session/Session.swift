@@ -9,8 +9,9 @@ package struct Session: Sendable {
         /// Authenticated; its first subscriptions are being made. Requests wait until the welcome has left.
         case opening
         case open
-        /// Open, but its latest request is for a channel whose subscription isn't confirmed yet: it and all later ones wait, so that
-        /// "subscribe, publish, unsubscribe" in one write happen in that order.
+        /// Open, but its latest request is for a channel whose subscription isn't confirmed yet, or one that would be answered before
+        /// those that were sent before it: it and all later ones wait, so that "subscribe, publish, unsubscribe" in one write happen, and
+        /// are acknowledged, in that order.
         case held
         /// Asked to go: what still comes in is ignored.
         case leaving
@@ -34,6 +35,8 @@ package struct Session: Sendable {
     package var isService: Bool
     /// Subscriptions that wait for the backplane's answer; they count against the limit.
     package var waiting: Int
+    /// Requests about channels that the backplane hasn't answered yet, subscriptions aside.
+    package var unanswered = 0
     /// Milliseconds since 1970.
     package var since: UInt64
     package var tokenExpires: UInt64?
@@ -89,6 +92,14 @@ extension RequestType {
     package var isOrderedByChannel: Bool {
         switch self {
         case .chat, .event, .typing, .read, .history, .unsubscribe: true
+        default: false
+        }
+    }
+
+    /// Can be answered without the broker, and so before an earlier request about the same channel (`typing` only where an ack is asked for).
+    package var isAnsweredAtOnce: Bool {
+        switch self {
+        case .subscribe, .unsubscribe, .typing: true
         default: false
         }
     }

@@ -52,6 +52,7 @@ extension Backplane: BrokerDelegate {
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
         switch result {
         case .success: health.probeReturned(at: now)
+        case .failure(let error) where error.code == .storeFull: health.probeFoundFull(at: now)
         case .failure(let error):
             numbers.probesFailed += 1
             health.probeFailed(error.message)
@@ -96,6 +97,17 @@ extension Backplane: BrokerDelegate {
         announceHealth()
     }
 
+    func foreignKey(_ key: [UInt8]) {
+        log.warning(
+            "redis.foreignKey",
+            [
+                "key": String(decoding: key, as: UTF8.self),
+                "message":
+                    "holds something that isn't a hub's: it's left as it is, and what needs it is refused (internal). Remove it, or give this hub"
+                    + " a prefix of its own (redis.prefix)",
+            ])
+    }
+
     // MARK: Health
 
     /// Sends a probe when one is due, and notices those that don't come back.
@@ -108,15 +120,19 @@ extension Backplane: BrokerDelegate {
     private func announceHealth() {
         guard let change = health.takeChange(at: now) else { return }
         switch change {
-        case .up:
-            log.info("node.ready", [:])
-            state.enter(.ready)
-        case .down(let reason):
-            log.warning("node.degraded", ["reason": reason])
+        case .up: log.info("node.ready", [:])
+        case .full(let reason): log.warning("node.storeFull", ["reason": reason])
+        case .down(let reason): log.warning("node.degraded", ["reason": reason])
         }
-        let told = HealthMachine.publicly(change, isLink: health.isLinkDown)
-        if case .down(let reason) = told { state.enter(.degraded(reason)) }
-        numbers.linkUp = change == .up
+        let told = HealthMachine.publicly(change, isLink: health.isLinkDown, outage: broker.outage)
+        switch told {
+        case .up: state.enter(.ready)
+        case .full(let reason): state.enter(.full(reason))
+        case .down(let reason): state.enter(.degraded(reason))
+        }
+        numbers.linkUp = if case .down = change { false } else { true }
+        numbers.storeFull = if case .full = change { true } else { false }
+        machine.storeFull(numbers.storeFull, at: now)
         postToAll(.health(told))
     }
 }

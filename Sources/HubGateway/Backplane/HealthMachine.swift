@@ -1,6 +1,14 @@
 import HubBase
 import HubCore
 
+/// How a node stands to its broker.
+package enum NodeHealth: Sendable, Equatable {
+    case up
+    /// The path holds and nothing new can be kept: durable publications and newcomers' presence are refused, all else goes on (decision 0140).
+    case full(String)
+    case down(String)
+}
+
 /// Whether the data path is proven: a probe through the publish path every two seconds, and none may be older than five (protocol: HTTP,
 /// `/readyz`). A link that says it's down needs no waiting. A machine: no clock, no I/O.
 package struct HealthMachine {
@@ -15,14 +23,21 @@ package struct HealthMachine {
     private var sentAt: Instant?
     private var returnedAt: Instant?
     private var failure: String?
+    private var isFull = false
+    /// Probes that came back, and found room, since one found none.
+    private var roomy = 0
     private var lookedAt: Instant?
-    private var told: BackendHealth?
+    private var told: NodeHealth?
+
+    /// A store at its limit has room now and then: it's said to have some again when this many probes in a row found it.
+    static let roomyMin = 2
 
     package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
         broker = health
         failure = nil
         returnedAt = nil
         sentAt = nil
+        isFull = false
     }
 
     /// The node looks at its health many times a second; when it didn't, it was the one that stood still (a stopped process, a machine that
@@ -47,13 +62,24 @@ package struct HealthMachine {
     package mutating func probeReturned(at now: Instant) {
         returnedAt = now
         failure = nil
+        roomy += 1
+        if roomy >= HealthMachine.roomyMin { isFull = false }
+    }
+
+    /// It came back, and said that nothing more can be kept.
+    package mutating func probeFoundFull(at now: Instant) {
+        returnedAt = now
+        failure = nil
+        roomy = 0
+        isFull = true
     }
 
     package mutating func probeFailed(_ reason: String) { failure = reason }
 
     /// What the world is told: a link's own words name addresses, which are the operator's business (the log has them).
-    package static func publicly(_ health: BackendHealth, isLink: Bool) -> BackendHealth {
-        if case .down = health, isLink { return .down("the link to Redis is down") }
+    /// `outage`: what the broker has to say to everybody.
+    package static func publicly(_ health: NodeHealth, isLink: Bool, outage: String? = nil) -> NodeHealth {
+        if case .down = health, isLink { return .down(outage ?? "the link to Redis is down") }
         return health
     }
 
@@ -63,9 +89,9 @@ package struct HealthMachine {
         return false
     }
 
-    private func current(at now: Instant) -> BackendHealth? {
+    private func current(at now: Instant) -> NodeHealth? {
         guard let broker else { return nil }
-        if case .down = broker { return broker }
+        if case .down(let reason) = broker { return .down(reason) }
         if let failure { return .down(failure) }
         guard let returnedAt else {
             // Nothing is proven yet; before the first probe is late there's nothing to say either.
@@ -73,14 +99,15 @@ package struct HealthMachine {
             return .down("a probe through the publish path hasn't come back")
         }
         return now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience
-            ? .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms") : .up
+            ? .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms")
+            : isFull ? .full("the store is full (storeFull): chat and event are refused until there is room") : .up
     }
 
     /// The new state, when it isn't the one told last.
-    package mutating func takeChange(at now: Instant) -> BackendHealth? {
+    package mutating func takeChange(at now: Instant) -> NodeHealth? {
         guard let current = current(at: now) else { return nil }
         switch (told, current) {
-        case (.up?, .up), (.down?, .down): return nil
+        case (.up?, .up), (.full?, .full), (.down?, .down): return nil
         default:
             told = current
             return current

@@ -61,7 +61,7 @@ extension GatewayLoop {
                     body.array { list in
                         for change in snapshot.changes { list.object { $0.presence(change) } }
                     }
-                    body.stale(isStale)
+                    body.stale(isStale || !snapshot.unreadable.isEmpty)
                 }, to: waiting.connection)
         }
     }

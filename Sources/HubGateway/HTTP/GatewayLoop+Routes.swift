@@ -108,14 +108,16 @@ extension GatewayLoop {
         if isAlive { return .json(200) { $0.field("status", "alive") } }
         switch phase {
         case .ready: return .json(200) { $0.field("status", "ready") }
-        case .starting(let reason): return notReady("starting", reason)
-        case .degraded(let reason): return notReady("degraded", reason)
-        case .stopping: return notReady("stopping", "the node was asked to stop")
+        // Every node has the same store: another one could do no better, and those who only listen are served.
+        case .full(let reason): return readiness(200, "storeFull", reason)
+        case .starting(let reason): return readiness(503, "starting", reason)
+        case .degraded(let reason): return readiness(503, "degraded", reason)
+        case .stopping: return readiness(503, "stopping", "the node was asked to stop")
         }
     }
 
-    private func notReady(_ status: StaticString, _ reason: String) -> HTTPResponse {
-        .json(503) { body in
+    private func readiness(_ code: Int, _ status: StaticString, _ reason: String) -> HTTPResponse {
+        .json(code) { body in
             body.field("status", status)
             body.key("reason")
             body.string(reason)
@@ -147,7 +149,7 @@ extension GatewayLoop {
 
     func judgeReadiness() -> WireError? {
         switch state.phase {
-        case .ready: nil
+        case .ready, .full: nil
         case .starting(let reason), .degraded(let reason):
             WireError(.unavailable, "the hub can't serve now: \(reason)", retryAfter: 2000)
         case .stopping: WireError(.unavailable, "the node stops: another one serves", retryAfter: 1000)

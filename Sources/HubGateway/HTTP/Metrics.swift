@@ -120,6 +120,7 @@ enum Metrics {
         page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
         page.gauge("hub_broker_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
         page.gauge("hub_redis_link_up", "1 while Redis is reached and proven; 0 also without Redis.", usesRedis && backplane.linkUp ? 1 : 0)
+        page.gauge("hub_store_full", "1 while the store has no room for anything new.", backplane.storeFull ? 1 : 0)
         page.counter("hub_broker_publications_total", "Publications that came from the broker.", backplane.received)
         page.counter("hub_resyncs_total", "Gaps announced to subscribers.", backplane.resyncs)
         page.counter("hub_presence_changes_total", "Presence changes of watched users.", backplane.presenceChanges)

@@ -99,8 +99,8 @@ extension GatewayLoop: ServerHandler {
     func welcome(_ id: ConnectionID, channels: [SubscribeResult]) {
         let index = Int(id.index)
         // Without its own subscriptions a connection would be deaf and not know it: better to come back later.
-        if let failed = channels.first(where: { $0.failure?.mayRetry == true }) {
-            net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 \(failed.failure?.rawValue ?? "")")
+        if let failed = channels.lazy.compactMap(\.failure).first(where: \.mayRetry) {
+            net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 \(failed.code.rawValue)")
             return
         }
         let session = sessions[index]
@@ -114,7 +114,7 @@ extension GatewayLoop: ServerHandler {
             send(to: id, as: .system) { EnvelopeEncoder.welcome(welcome, format: $0, into: &$1) }
         }
         sessions[index].phase = .open
-        if case .down(let reason) = health {
+        if let reason = health.degradation {
             send(to: id, as: .system) { EnvelopeEncoder.system(.degraded(reason: reason), format: $0, into: &$1) }
         }
         if let requestId = connectRequests.removeValue(forKey: id.index) { acknowledgeConnect(requestId, on: id) }
@@ -131,9 +131,18 @@ extension GatewayLoop: ServerHandler {
         }
     }
 
-    /// Lets a held connection go on once its subscriptions have been answered.
+    /// A request of a session about a channel has had its answer.
+    func answered(_ id: ConnectionID) {
+        guard isCurrent(id) else { return }
+        sessions[Int(id.index)].unanswered -= 1
+        release(id)
+    }
+
+    /// Lets a held connection go on once all that it waits for has been answered.
     func release(_ id: ConnectionID) {
-        guard isCurrent(id), sessions[Int(id.index)].phase == .held, sessions[Int(id.index)].waiting == 0 else { return }
+        guard isCurrent(id), sessions[Int(id.index)].phase == .held, sessions[Int(id.index)].waiting == 0,
+            sessions[Int(id.index)].unanswered == 0
+        else { return }
         sessions[Int(id.index)].phase = .open
         replay(id)
     }
@@ -146,7 +155,14 @@ extension GatewayLoop: ServerHandler {
         return true
     }
 
-    /// Keeps a request, and all behind it, until the subscriptions that are under way have been answered.
+    /// True when the request's ack could pass those of earlier requests of its channel. It isn't looked whether they are of the same channel:
+    /// they seldom take more than a round trip, and another order across channels is as good.
+    func overtakes(_ request: Request, on id: ConnectionID) -> Bool {
+        guard sessions[Int(id.index)].unanswered > 0, sessions[Int(id.index)].phase == .open else { return false }
+        return request.type != .typing || request.id.isPresent
+    }
+
+    /// Keeps a request, and all behind it, until those that are under way have been answered.
     func hold(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         sessions[Int(id.index)].phase = .held
         keepEarly(bytes, of: id)
@@ -173,11 +189,20 @@ extension GatewayLoop: ServerHandler {
                 return
             }
             switch sessions[Int(id.index)].phase {
+            case .held where isPing(bytes, format): handle(bytes, on: id)
             case .opening, .held: keepEarly(bytes, of: id)
             case .anonymous, .open: handle(bytes, on: id)
             case .leaving: return
             }
         }
+    }
+
+    /// What is held may wait for a store that's away, and a client that pings wants to know whether its connection lives.
+    private func isPing(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
+        if case .request(let request) = EnvelopeScanner.scan(bytes, format: format, depthMax: configuration.limits.depth) {
+            return request.type == .ping
+        }
+        return false
     }
 
     /// What comes before the welcome, or while a subscription is being made, waits, in order and within a bound.
@@ -190,7 +215,7 @@ extension GatewayLoop: ServerHandler {
         guard early[id.index, default: EarlyMessages()].add(bytes, limit: limit) else {
             early[id.index] = nil
             if isHeld {
-                net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 too much waits for a subscription")
+                net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 too much waits for an answer")
             } else {
                 net.close(id, code: CloseCode.policyViolation.rawValue, reason: "too much was sent before the welcome")
             }
@@ -270,15 +295,11 @@ extension GatewayLoop: ServerHandler {
 
     // MARK: Node
 
-    func healthChanged(_ health: BackendHealth) {
+    func healthChanged(_ health: NodeHealth) {
         guard health != self.health else { return }
         self.health = health
         userPaces.change(isAway: health != .up)
-        let event: SystemEvent
-        switch health {
-        case .up: event = .restored
-        case .down(let reason): event = .degraded(reason: reason)
-        }
+        let event: SystemEvent = health.degradation.map { .degraded(reason: $0) } ?? .restored
         let frames = WireFormat.allCases.map { format in
             net.makeFrame(format.messageKind) { EnvelopeEncoder.system(event, format: format, into: &$0) }
         }
@@ -313,8 +334,18 @@ extension GatewayLoop: ServerHandler {
 }
 
 extension SubscribeResult {
-    var failure: ErrorCode? {
-        if case .failure(let error) = result { return error.code }
+    var failure: WireError? {
+        if case .failure(let error) = result { return error }
         return nil
+    }
+}
+
+extension NodeHealth {
+    /// What clients are told of it; nil: all is well.
+    var degradation: String? {
+        switch self {
+        case .up: nil
+        case .full(let reason), .down(let reason): reason
+        }
     }
 }

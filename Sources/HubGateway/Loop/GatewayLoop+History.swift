@@ -16,7 +16,7 @@ extension GatewayLoop {
                 return
             }
             promised[id.index, default: 0] += query.bytesMax
-            let key = pending.insert(Pending(kind: .history(channel: channel, query), connection: id, id: requestId))
+            let key = note(.history(channel: channel, query), request, bytes, on: id)
             outbox.append(.readHistory(channel, Boxed(query), tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
@@ -55,6 +55,7 @@ extension GatewayLoop {
         guard let waiting = pending.remove(tag) else { return }
         switch waiting.kind {
         case .history(let channel, let query):
+            defer { answered(waiting.connection) }
             keepPromise(query.bytesMax, to: waiting.connection)
             guard isCurrent(waiting.connection) else { return }
             let format = sessions[Int(waiting.connection.index)].format

@@ -19,11 +19,17 @@ extension GatewayLoop {
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
                 time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
-            let key = pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+            let key = note(kind, request, bytes, on: id)
             outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
         } catch {
             refuse(error, request.id, in: bytes, on: id)
         }
+    }
+
+    /// A request about a channel, which the backplane will answer: under which number it waits.
+    func note(_ kind: Pending.Kind, _ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> UInt64 {
+        sessions[Int(id.index)].unanswered += 1
+        return pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
     }
 
     /// What makes it a retry. Without `age` it's new, and `since` says nothing.
@@ -42,6 +48,7 @@ extension GatewayLoop {
         if case .success(let published) = result, !published.isDuplicate { countPublication(waiting.kind) }
         switch waiting.kind {
         case .publish(let channel, let messageId, _):
+            defer { answered(waiting.connection) }
             switch result {
             case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
             case .success(let published):
@@ -84,8 +91,7 @@ extension GatewayLoop {
                 throw WireError(
                     .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].position.offset)")
             }
-            let key = pending.insert(
-                Pending(kind: .read(channel: channel), connection: id, id: RequestID(request.id.bytes(in: bytes))))
+            let key = note(.read(channel: channel), request, bytes, on: id)
             let publication = Publication(
                 messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
                 payload: [UInt8](payload), payloadFormat: request.format.payload)
@@ -97,6 +103,7 @@ extension GatewayLoop {
 
     func readMoved(_ result: Result<UInt64, WireError>, tag: UInt64) {
         guard let waiting = pending.remove(tag), case .read(let channel) = waiting.kind else { return }
+        defer { answered(waiting.connection) }
         switch result {
         case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
         case .success(let offset):

@@ -73,7 +73,7 @@ final class GatewayLoop {
     var securityLimiters = [LogLimiter](repeating: LogLimiter(), count: SecurityEvent.allCases.count)
     var wallClock: UInt64 = 0
     var wallClockTurn = Instant(nanoseconds: 0)
-    var health: BackendHealth = .up
+    var health: NodeHealth = .up
     var isStopping = false
     /// Scratch for names with escapes and for encoding.
     var scratch = ByteBuffer(capacity: 4096)

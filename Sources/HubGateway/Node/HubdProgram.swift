@@ -5,7 +5,7 @@ import HubNet
 
 /// `hubd` from its arguments to its exit code. The executable calls this and nothing else.
 package enum HubdProgram {
-    /// 0: stopped in order. 1: failed at run time (a taken port). 2: usage or configuration.
+    /// 0: stopped in order. 1: failed at run time (a taken port, a last snapshot that can't be written). 2: usage or configuration.
     package static func run(arguments: [String], environment: [String: String]) -> Int32 {
         signal(SIGPIPE, SIG_IGN)
         switch Hubd.prepare(arguments: arguments, environment: environment) {
@@ -62,9 +62,13 @@ package enum HubdProgram {
             case SIGHUP: current = reconfigure(node, from: current, reload, log)
             case SIGTERM, SIGINT:
                 log.info("node.stopping", [:])
-                node.stop(impatient: { signals.wait(milliseconds: 20).map { $0 != SIGHUP } ?? false })
+                let unsaved = node.stop(impatient: { signals.wait(milliseconds: 20).map { $0 != SIGHUP } ?? false })
                 log.info("node.stopped", [:])
-                return 0
+                guard let unsaved else { return 0 }
+                StandardStream.error.write(
+                    "hubd: embedded.snapshot: \(unsaved). The snapshot of the end isn't written: the next start goes on from the one before it,"
+                        + " and tells clients (epochChanged).\n")
+                return 1
             default: break
             }
         }

@@ -71,7 +71,7 @@ enum LoopMessage: Sendable {
     /// How many nodes there are, this one among them.
     case nodeCount(Int)
 
-    case health(BackendHealth)
+    case health(NodeHealth)
     case reconfigured(Configuration)
     /// For TLS connections that come from now on.
     case secured(TLSContext)

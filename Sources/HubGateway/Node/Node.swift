@@ -87,7 +87,7 @@ package final class Node {
         let targets = zip(mailboxes, wakers).map { (mailbox: $0, waker: $1) }
         let seed = system.next()
 
-        let snapshots = try SnapshotKeeper.open(configuration, log: log, at: Node.monotonicNow())
+        let snapshots = try SnapshotKeeper.open(configuration, log: log, state: state, at: Node.monotonicNow())
         var threads: [LoopThread] = []
         if usesRedis {
             let backend: RedisBackend
@@ -199,8 +199,8 @@ package final class Node {
     }
 
     /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is
-    /// asked meanwhile: true ends the waiting at once.
-    package func stop(impatient: () -> Bool) {
+    /// asked meanwhile: true ends the waiting at once. Returns what went wrong: a snapshot of the end that couldn't be written.
+    package func stop(impatient: () -> Bool) -> String? {
         state.enter(.stopping)
         for (mailbox, waker) in zip(mailboxes, wakers) {
             mailbox.post(.shutDown)
@@ -223,6 +223,7 @@ package final class Node {
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }
+        return state.unsaved
     }
 
     package static func monotonicNow() -> Instant {

@@ -4,14 +4,21 @@ import Synchronization
 
 /// What all threads of a node share: its health for `/readyz`, and each loop's numbers for `/metrics`.
 final class NodeState: Sendable {
-    /// `starting → ready → degraded(reason) → stopping`
+    /// `starting → ready → full(reason), degraded(reason) → stopping`
     enum Phase: Sendable, Equatable {
         case starting(String)
         case ready
+        /// Serves; what has to be kept is refused.
+        case full(String)
         case degraded(String)
         case stopping
 
-        var isReady: Bool { self == .ready }
+        var isReady: Bool {
+            switch self {
+            case .ready, .full: true
+            case .starting, .degraded, .stopping: false
+            }
+        }
     }
 
     let admission = AdmissionRate()
@@ -19,6 +26,7 @@ final class NodeState: Sendable {
     let keyPaces = KeyPaces()
     let userConnections = UserConnections()
     private let phaseBox = Mutex<Phase>(.starting("the first probe hasn't come back yet"))
+    private let unsavedBox = Mutex<String?>(nil)
     private let loopBoxes: Mutex<[LoopNumbers]>
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())
 
@@ -31,6 +39,12 @@ final class NodeState: Sendable {
     /// Stopping is final.
     func enter(_ phase: Phase) {
         phaseBox.withLock { if $0 != .stopping { $0 = phase } }
+    }
+
+    /// Why the snapshot of the node's end couldn't be written.
+    var unsaved: String? {
+        get { unsavedBox.withLock { $0 } }
+        set { unsavedBox.withLock { $0 = newValue } }
     }
 
     func report(_ numbers: LoopNumbers, of loop: Int) { loopBoxes.withLock { $0[loop] = numbers } }

@@ -42,6 +42,7 @@ struct LoopNumbers: Sendable {
 
 struct BackplaneNumbers: Sendable {
     var linkUp = false
+    var storeFull = false
     var received: UInt64 = 0
     var resyncs: UInt64 = 0
     var presenceChanges: UInt64 = 0

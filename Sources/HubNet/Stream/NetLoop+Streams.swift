@@ -156,7 +156,9 @@ extension NetLoop {
             stream,
             NetError(
                 number: ETIMEDOUT,
-                description: "connect \(stream.address): no \(stream.session == nil ? "answer" : "TLS handshake") within the deadline"))
+                description: "connect \(stream.address): no "
+                    + (stream.session == nil ? "answer within the deadline" : "TLS handshake within the deadline; does it speak TLS there?")
+            ))
         tellEndedStreams()
     }
 

@@ -52,11 +52,15 @@ extension RedisBackend {
     // MARK: Replies
 
     func historyRead(_ call: HistoryCall, _ reply: borrowing Reply) {
-        guard let page = StreamPage(reply, to: call.query) else { return historyFailed(call, .foreignKey) }
+        guard let page = StreamPage(reply, to: call.query) else {
+            foreign(.history(call), "the stream")
+            return historyFailed(call, .foreignKey(channel: call.channel))
+        }
         reads.ended(call.purpose)
         switch call.purpose {
         case .request(let tag):
-            broker?.delegate?.historyRead(call.channel, page.page(to: call.query).map { .success($0) } ?? .failure(.unreadable), tag: tag)
+            broker?.delegate?.historyRead(
+                call.channel, page.page(to: call.query).map { .success($0) } ?? .failure(.unreadable(channel: call.channel)), tag: tag)
         case .fill(let index, let generation):
             broker?.tell(subscriber.set.filled(index, generation, page, pings: subscriber.pings), call.channel)
         }
@@ -78,7 +82,7 @@ extension RedisBackend {
 
     func marksRead(_ call: MarksCall, _ reply: borrowing Reply) {
         guard let count = reply.elements(0), count % 2 == 0, reply.count == count + 1 else {
-            broker?.delegate?.readMarks(call.channel, .failure(.foreignKey), tag: call.tag)
+            broker?.delegate?.readMarks(call.channel, .failure(.notOurs), tag: call.tag)
             return
         }
         var marks: [ReadMark] = []

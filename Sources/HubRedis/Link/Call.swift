@@ -27,6 +27,10 @@ enum Call {
     case tip(index: Int, generation: UInt32, Name)
     /// A message to ourselves, through the master that has a partition.
     case probe(UInt64, partition: Int)
+    /// A probe's write, which changes nothing: whether its master takes any, and has room.
+    case trial(UInt64, partition: Int)
+    /// Which keys of a call that failed hold something else.
+    case strangers(StrangersCall)
     case control(Name, [UInt8], RequestTag)
     case ping
     case setUp(SetUp)
@@ -44,8 +48,9 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks: true
-        case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks, .strangers:
+            true
+        case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false
         }
     }
 }
@@ -68,13 +73,30 @@ extension Call {
         case .hooks(let call): call.partition
         case .position(_, _, let subject): subject.lane
         case .tip(_, _, let channel): Partition.of(channel)
-        case .probe(_, let partition): partition
+        case .probe(_, let partition), .trial(_, let partition): partition
+        case .strangers(let call): call.lane
         case .control(let node, _, _): Partition.of(node)
         case .states, .ping, .setUp: Lane.several
         }
     }
 
     var replies: Int { if case .states(let states) = self { states.replies } else { 1 } }
+
+    /// What's answered when one of its keys holds something else.
+    var foreignKey: WireError {
+        switch self {
+        case .publish(let call): .foreignKey(channel: call.channel)
+        case .markRead(let call): .foreignKey(channel: call.channel)
+        case .history(let call): .foreignKey(channel: call.channel)
+        case .marks(let call): .foreignKey(channel: call.channel)
+        case .inspect(let user, _): .foreignKey("the user \(user)")
+        case .announce: .foreignKey("the list of nodes")
+        case .apply(let call) where call.operations.count == 1: .foreignKey("the user \(call.operations[0].user)")
+        case .apply, .refresh, .find, .expire, .states: .foreignKey("some of the users")
+        case .broadcast, .position, .probe, .trial, .strangers, .control, .ping, .setUp: .notOurs
+        }
+    }
+
     var publishedBytes: Int { if case .publish(let publish) = self { publish.publication.payload.count } else { 0 } }
 }
 
@@ -88,10 +110,14 @@ struct Waiting {
     /// How often it was made again after a NOSCRIPT, and after a redirection.
     var reloads = 0
     var redirects = 0
+    /// Since when a server has been saying that it takes nothing: then it's known what became of the call, nothing, and only a short while is
+    /// waited for a server that does.
+    var refused: Instant?
 
     /// When there's no use in making it again: a publication has its own time, for all else its caller has given up by then.
     var until: Instant {
-        if case .publish(let publish) = call { publish.retryUntil } else { since + RedisLink.deadline }
+        let end = if case .publish(let publish) = call { publish.retryUntil } else { since + RedisLink.deadline }
+        return refused.map { min(end, $0 + RedisLink.refusedFor) } ?? end
     }
 }
 
@@ -164,6 +190,8 @@ final class StatesCall {
     var isWarming = false
     var changes: [PresenceChange] = []
     var failure: WireError?
+    /// Users whose records can't be read.
+    var unreadable: Set<Name> = []
     /// Replies seen so far: TIME, one for each partition, one for each user.
     var seen = 0
     /// Of a part: the whole. Of a whole: its parts whose answers are owed.
@@ -193,6 +221,7 @@ final class StatesCall {
         if self === whole {
             // What it has seen so far will be read again.
             changes.removeAll()
+            unreadable.removeAll()
             isWarming = false
             failure = nil
         }
@@ -206,6 +235,7 @@ final class StatesCall {
         guard let whole else { return self }
         whole.parts -= 1
         whole.changes += changes
+        whole.unreadable.formUnion(unreadable)
         whole.isWarming = whole.isWarming || isWarming
         whole.failure = whole.failure ?? failure
         guard whole.parts == 0 else { return nil }

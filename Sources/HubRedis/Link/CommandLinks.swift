@@ -112,7 +112,7 @@ final class CommandLinks {
         let over = detour.calls.filter { $0.until <= now }
         detours[lane]?.calls.removeAll { $0.until <= now }
         detouredCalls -= over.count
-        for waiting in over { fail(waiting, .redisAway) }
+        for waiting in over { fail(waiting, waiting.refused == nil ? .redisAway : .redisRefuses) }
     }
 
     /// Lets a lane's calls go on, in the order in which they were first made, if they can.
@@ -161,11 +161,26 @@ final class CommandLinks {
         if case .publish = waiting.call {
             var waiting = waiting
             waiting.reloads = 0
+            waiting.refused = nil
             detour(waiting, lane: waiting.lane, at: loop.now)
         } else {
             fail(waiting, .redisAway)
         }
     }
+
+    /// The server takes nothing now, and says so: nothing was done. It's left; a publication waits a short while for one that does.
+    func turnedDown(_ waiting: Waiting) {
+        let refused = waiting.refused ?? loop.now
+        var waiting = waiting
+        waiting.refused = refused
+        guard case .publish = waiting.call else { return interrupted(waiting) }
+        arrived(waiting)
+        waiting.reloads = 0
+        detour(waiting, lane: waiting.lane, at: loop.now)
+    }
+
+    /// One of its keys holds something else.
+    func foreign(_ call: Call, _ text: String) { backend.foreign(call, text) }
 
     /// Its keys are elsewhere, and nothing was done.
     func redirected(_ waiting: Waiting, _ redirect: Redirect, from link: RedisLink) {
@@ -173,6 +188,7 @@ final class CommandLinks {
         learn(redirect)
         var waiting = waiting
         waiting.redirects += 1
+        waiting.refused = redirect == .down ? waiting.refused ?? loop.now : nil
         var lane = waiting.lane
         if case .states(let states) = waiting.call { lane = states.movedLane ?? Partition.of(states.users[0]) }
         let isKnown = if case .moved(_, .some) = redirect { waiting.redirects == 1 } else { false }

@@ -103,6 +103,14 @@ final class Masters {
         return isWaiting || all.isEmpty ? "" : nil
     }
 
+    /// In a cluster, how many of the masters are away, in words for everybody: which ones, the log says. nil: all of them, or none.
+    var outage: String? {
+        let serving = all.filter { !$0.lanes.isEmpty }
+        let away = serving.count { !$0.isUp }
+        guard isCluster, away > 0, away < serving.count else { return nil }
+        return "\(away) of \(serving.count) masters of the Redis cluster \(away == 1 ? "is" : "are") away, and so are the channels there"
+    }
+
     // MARK: Who has what
 
     /// The only master; nil: where it is isn't known yet.

@@ -1,17 +1,22 @@
 import HubBase
 import HubCore
 
-/// Messages to ourselves that are on their way: a probe of the whole path is one for each master, and proves it when all are back.
+/// Messages to ourselves that are on their way: a probe of the whole path is one for each master, and proves it when all are back and the
+/// write that went ahead of each is answered.
 struct Probes {
     private struct Probe {
         var number: UInt64
         var tag: RequestTag
         var master: Int
         var deadline: Instant
+        var isBack = false
+        var isTried = false
     }
 
     private var probes: [Probe] = []
     private var last: UInt64 = 0
+    /// Masters that had no room when they were asked last.
+    var full: Set<Int> = []
 
     /// The number that the message is to carry.
     mutating func add(_ tag: RequestTag, master: Int, deadline: Instant) -> UInt64 {
@@ -23,8 +28,19 @@ struct Probes {
     func isPending(_ tag: RequestTag) -> Bool { probes.contains { $0.tag == tag } }
 
     /// The probe that is proven by this message.
-    mutating func cameBack(_ number: UInt64) -> RequestTag? {
+    mutating func cameBack(_ number: UInt64) -> RequestTag? { step(number) { $0.isBack = true } }
+
+    /// The same of an answer to its write.
+    mutating func tried(_ number: UInt64, isFull: Bool) -> RequestTag? {
+        guard let probe = probes.first(where: { $0.number == number }) else { return nil }
+        if isFull { full.insert(probe.master) } else { full.remove(probe.master) }
+        return step(number) { $0.isTried = true }
+    }
+
+    private mutating func step(_ number: UInt64, _ change: (inout Probe) -> Void) -> RequestTag? {
         guard let place = probes.firstIndex(where: { $0.number == number }) else { return nil }
+        change(&probes[place])
+        guard probes[place].isBack, probes[place].isTried else { return nil }
         let tag = probes.remove(at: place).tag
         return isPending(tag) ? nil : tag
     }

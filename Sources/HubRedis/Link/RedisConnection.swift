@@ -249,7 +249,7 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
         while true {
             switch reader.next() {
             case .incomplete: return
-            case .failed(let text): return lose("not what Redis answers: \(text)", at: loop.now)
+            case .failed(let text): return lose("not what Redis answers: \(text)\(wrongScheme("", bytes))", at: loop.now)
             case .reply:
                 if case .greeting(let stream, let greeting, let deadline) = state {
                     greeted(reader.reply, stream, greeting, deadline: deadline)
@@ -264,7 +264,20 @@ final class RedisConnection<Owner: ConnectionOwner>: StreamHandler {
 
     package func streamEnded(_ stream: ByteStream, _ reason: NetError) {
         guard self.stream === stream else { return }
-        lose(reason.description, at: loop.now)
+        lose(reason.description + wrongScheme(reason.description, nil), at: loop.now)
+    }
+
+    /// What to look at when a server doesn't speak as it's spoken to: TLS and no TLS don't meet, and neither says so. `bytes`: what came
+    /// instead of an answer; nil: the end.
+    private func wrongScheme(_ reason: String, _ bytes: UnsafeRawBufferPointer?) -> String {
+        switch state {
+        case .connecting where access.tls != nil && reason.contains("speak TLS"):
+            return " (a server without TLS has a URL that begins with redis://, not rediss://)"
+        // An alert (RFC 8446 §6), or the end instead of an answer to the first command.
+        case .greeting(_, let greeting, _) where access.tls == nil && greeting.answered == 0 && (bytes == nil || bytes?.first == 0x15):
+            return "; does it want TLS? (Then its URL begins with rediss://, not redis://)"
+        default: return ""
+        }
     }
 }
 

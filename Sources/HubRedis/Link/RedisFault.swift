@@ -44,11 +44,12 @@ package enum RedisFault: Equatable {
         "ERR The user executing the script",
     ]
 
-    package func wireError(_ text: String) -> WireError {
+    /// `foreign`: what's said where a key holds something else; the call knows of whom it is.
+    package func wireError(_ text: String, foreign: WireError) -> WireError {
         switch self {
-        case .full: WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)
+        case .full: .redisOutOfMemory
         case .noScript, .wrongServer, .elsewhere: .redisAway
-        case .foreign: .foreignKey
+        case .foreign: foreign
         case .readersFull: .readersFull
         case .other: WireError(.internal, "Redis refused a command: \(text)")
         }
@@ -68,6 +69,8 @@ package enum RedisFault: Equatable {
             ("MOVED ", "this Redis is a cluster: name it by redis.cluster"),
             ("CLUSTERDOWN", "the cluster says that it's down"),
             ("READONLY", "this Redis is a replica"),
+            ("ERR unknown command 'SENTINEL'", "this isn't a sentinel: a Redis without sentinels is named by redis.url"),
+            ("ERR unknown command `SENTINEL`", "this isn't a sentinel: a Redis without sentinels is named by redis.url"),
         ]
         guard let found = known.first(where: { text.hasPrefix($0.0) }) else { return text }
         return "\(text.hasSuffix(".") ? String(text.dropLast()) : text): \(found.1)"
@@ -76,10 +79,18 @@ package enum RedisFault: Equatable {
 
 extension WireError {
     package static let redisAway = WireError(.unavailable, "Redis can't be reached; retry later.", retryAfter: 1000)
+    package static let redisOutOfMemory = WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)
     package static let redisFull = WireError(.overloaded, "Too many requests wait for Redis; retry later.", retryAfter: 1000)
-    package static let foreignKey = WireError(
-        .internal, "In Redis a key of this channel holds something that isn't a hub's; nothing was changed.", mayRetry: false)
-    package static let unreadable = WireError(
-        .internal, "The channel's history holds a publication that this version can't read.", mayRetry: false)
+    /// It was asked, and said that it takes nothing now: no replica, a replica itself, a cluster that's down.
+    package static let redisRefuses = WireError(.unavailable, "Redis takes nothing now; retry later.", retryAfter: 1000)
+
+    /// A key holds something else. The client hears whose it is; which key, the log says.
+    package static func foreignKey(_ whose: String) -> WireError {
+        WireError(.internal, "What Redis holds of \(whose) isn't a hub's; nothing was changed.", mayRetry: false)
+    }
+    package static func foreignKey(channel: Name) -> WireError { foreignKey("the channel \(channel)") }
+    package static func unreadable(channel: Name) -> WireError {
+        WireError(.internal, "The history of \(channel) holds a publication that this version can't read.", mayRetry: false)
+    }
     package static let notOurs = WireError(.internal, "Redis gave an answer that isn't ours to read.")
 }

@@ -13,6 +13,9 @@ final class RedisLink: ConnectionOwner {
     static let deadline: Span = .seconds(3)
     static let pingInterval: Span = .seconds(5)
     static let retryFor: Span = .seconds(30)
+    /// How long a publication waits for another server where one says that it takes nothing: longer than a failover that has been decided
+    /// takes to be told.
+    static let refusedFor: Span = .seconds(5)
     /// Calls are made again after so many NOSCRIPTs; whoever flushes faster than that gets `unavailable`.
     static let reloadLimit = 5
 
@@ -157,14 +160,17 @@ final class RedisLink: ConnectionOwner {
         }
         switch step {
         case .claim:
-            // nil when it's there already.
-            if reply.isError { connection.drop(RedisFault.advice(reply.errorText)) }
+            // nil when it's there already. A full Redis doesn't look before it refuses; what's there is read next.
+            if reply.isError, fault(reply) != .full { connection.drop(RedisFault.advice(reply.errorText)) }
         case .check:
             guard let value = reply.string(0), !reply.isError, value.equals(KeySpace.configurationValue) else {
-                if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
-                let found = reply.string(0).map { String(decoding: $0.prefix(100), as: UTF8.self) } ?? "nothing"
                 let name = String(decoding: keys.configuration, as: UTF8.self)
-                return connection.drop("\(name) holds \(found), this version needs \(KeySpace.configurationValue)")
+                if fault(reply) == .foreign { return connection.drop("\(name) holds something that isn't a hub's; \(RedisLink.elsewhere)") }
+                if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
+                guard let found = reply.string(0).map({ String(decoding: $0.prefix(100), as: UTF8.self) }) else {
+                    return connection.drop("\(name) isn't there and can't be written: Redis is out of memory")
+                }
+                return connection.drop("\(name) holds \(found), this version needs \(KeySpace.configurationValue); \(RedisLink.elsewhere)")
             }
         case .load(let script), .reloaded(let script):
             guard let digest = reply.string(0), !reply.isError, scripts.loaded(script, digest: digest) else {
@@ -182,6 +188,8 @@ final class RedisLink: ConnectionOwner {
         }
     }
 
+    private static let elsewhere = "a hub needs a prefix of its own (redis.prefix)"
+
     private func fault(_ reply: borrowing Reply) -> RedisFault? {
         guard reply.isError, let text = reply.string(0) else { return nil }
         return RedisFault(text)
@@ -198,7 +206,7 @@ final class RedisLink: ConnectionOwner {
         owedReplies -= 1
         next.replies -= 1
         if case .setUp(let step) = next.waiting.call { return setUp(step, reply) }
-        if let fault = fault(reply) { return refused(next, fault, reply) }
+        if let fault = fault(reply), !next.waiting.call.reads(fault) { return refused(next, fault, reply) }
         if case .states(let states) = next.waiting.call, states.movedLane != nil { return skip(next, states) }
         // More replies of the same call: it stays in front. Only reads of many users have more than one.
         if next.replies > 0 { pending.prepend(next) } else { owner.ended(next.waiting) }
@@ -226,15 +234,16 @@ final class RedisLink: ConnectionOwner {
             states.movedLane = states.movedLane ?? states.lane(ofReply: states.seen)
             skip(next, states)
         case .wrongServer, .elsewhere:
-            owner.interrupted(next.waiting)
+            owner.turnedDown(next.waiting)
             connection.drop(RedisFault.advice(text))
         case .noScript, .full, .foreign, .readersFull, .other:
             if case .states(let states) = call, next.replies > 0 {
-                states.failure = fault.wireError(text)
+                states.failure = fault.wireError(text, foreign: call.foreignKey)
                 states.seen += 1
                 pending.prepend(next)
             } else {
-                owner.failed(next.waiting, fault.wireError(text))
+                if fault == .foreign { owner.foreign(call, text) }
+                owner.failed(next.waiting, fault.wireError(text, foreign: call.foreignKey))
             }
         }
     }
@@ -260,6 +269,11 @@ final class RedisLink: ConnectionOwner {
         owedReplies = 0
         while let lost = pending.removeFirst() { owner.interrupted(lost.waiting) }
     }
+}
+
+extension Call {
+    /// Whether it takes an error for one of its replies: of many users, one's record may hold something else.
+    fileprivate func reads(_ fault: RedisFault) -> Bool { if case .states = self { fault == .foreign } else { false } }
 }
 
 extension Call.SetUp {

@@ -5,6 +5,12 @@ local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
 local function text(number) return string.format('%.0f', number) end
 local span = tonumber(ARGV[2])
+-- Both keys are looked at before the first write, and somebody else's set isn't cleared of its dead: ours holds incarnations, with their facts.
+redis.call('HLEN', KEYS[2])
+local first = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf', 'LIMIT', 0, 1)[1]
+if first and not string.find(first, '^[a-z2-7]+$') and not redis.call('HGET', KEYS[2], first) then
+  return redis.error_reply('FOREIGN the list of nodes is a set that is not a hub\'s')
+end
 if span > 0 then
   redis.call('ZADD', KEYS[1], text(now + span), ARGV[1])
   redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])

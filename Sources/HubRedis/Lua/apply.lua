@@ -1,19 +1,21 @@
 -- Connections up, changed, restored and down, of users of one partition.
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 rules of hooks, then for each operation (its user's record in KEYS):
 --       kind '+', 'r' or '-', connection, value ('+', 'r': what the record keeps of it; '-': grace in ms), version floor, user
--- Reply: the version of each user after its operation; '!' and the error for one that was refused because memory is full.
+-- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
+-- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local versions = {}
 hookRules(ARGV[6], KEYS[6], KEYS[7])
 
 local function up(key, connection, value, floor, user, isRestore)
+  local fields, connections, state = record(key, connection, value)
+  if not fields then return '!' .. connections end
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
   local added = redis.pcall('ZADD', LEASES, text(now + lease), user .. '|' .. connection)
   if type(added) == 'table' and added.err then return '!' .. added.err end
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
   redis.call('ZREM', GRACE, user)
-  local fields, _, state = record(key)
   if fields.s == state then return fields.v or '0' end
   local v = version(fields, floor)
   local at = now
@@ -26,9 +28,11 @@ local function up(key, connection, value, floor, user, isRestore)
 end
 
 local function down(key, connection, grace, floor, user)
-  local isKnown = redis.call('HDEL', key, 'c:' .. connection) == 1
+  local fields, connections, state, isKnown = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
-  local fields, connections, state = record(key)
+  -- Somebody else's: the connection isn't in it.
+  if not fields then return '0' end
+  if isKnown then redis.call('HDEL', key, 'c:' .. connection) end
   if not isKnown then return fields.v or '0' end
   if connections == 0 then
     if not fields.s or fields.s == 'offline' then
@@ -41,8 +45,7 @@ local function down(key, connection, grace, floor, user)
       return fields.v
     end
     -- A clean leave is told at once, but not while others may still have to register again.
-    local held = redis.call('HMGET', META, 'ho', 'wa')
-    if now < (tonumber(held[1] or '') or 0) or now < (tonumber(held[2] or '') or 0) then
+    if now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
       redis.call('HSET', key, 'l', text(now))
       redis.call('ZADD', GRACE, text(now), user)
       return fields.v

@@ -8,8 +8,13 @@ local lease, tombstoneTTL = tonumber(ARGV[3]), ARGV[4]
 local offline = 0
 hookRules(ARGV[7], KEYS[6], KEYS[7])
 
-local function settle(key, user, at)
-  local fields, connections, state = record(key)
+-- `connection` has ended; '': it's the grace that has. A record that's somebody else's is left as it is, and its user is offline.
+local function settle(key, user, connection, at)
+  local fields, connections, state, isKnown = record(key, connection, nil)
+  local isOurs = fields ~= nil
+  if not isOurs then fields, connections, state = {}, 0, 'offline' end
+  if isKnown then redis.call('HDEL', key, 'c:' .. connection) end
+  if connection == '' then at = tonumber(fields.l or '') or at end
   if connections == 0 then
     redis.call('ZREM', GRACE, user)
     if fields.s == 'offline' then
@@ -18,9 +23,11 @@ local function settle(key, user, at)
     end
     -- A record that was lost comes here too: watchers still show the user as online, so they're told.
     local v = version(fields, 0)
-    redis.call('HSET', key, 's', 'offline', 'v', text(v), 't', text(at))
-    redis.call('HDEL', key, 'l')
-    redis.call('PEXPIRE', key, tombstoneTTL)
+    if isOurs then
+      redis.call('HSET', key, 's', 'offline', 'v', text(v), 't', text(at))
+      redis.call('HDEL', key, 'l')
+      redis.call('PEXPIRE', key, tombstoneTTL)
+    end
     event(user, fields.s, 'offline', v, at)
     offline = offline + 1
   elseif fields.s ~= state then
@@ -38,13 +45,12 @@ for i = 8, #KEYS do
     local member = user .. '|' .. connection
     if redis.call('ZSCORE', LEASES, member) == score and tonumber(score) <= now then
       redis.call('ZREM', LEASES, member)
-      redis.call('HDEL', key, 'c:' .. connection)
       -- Last proven alive when it was last refreshed.
-      settle(key, user, tonumber(score) - lease)
+      settle(key, user, connection, tonumber(score) - lease)
     end
   elseif redis.call('ZSCORE', GRACE, user) == score and tonumber(score) <= now then
     redis.call('ZREM', GRACE, user)
-    settle(key, user, tonumber(redis.call('HGET', key, 'l') or '') or tonumber(score))
+    settle(key, user, '', tonumber(score))
   end
   at = at + 4
 end

@@ -7,11 +7,17 @@ local function text(number) return string.format('%.0f', number) end
 
 local limit, interval, gapMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local hold, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
-local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa')
+local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa', 'e')
+if not (meta[1] or meta[2] or meta[3] or meta[4]) and redis.call('EXISTS', KEYS[3]) == 1 then
+  return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
+end
 local swept = tonumber(meta[1] or '')
 local holdUntil = tonumber(meta[2] or '') or 0
 if swept and now >= swept and now - swept < interval then return {} end
 
+-- Keys that hold something else are errors before anything is written.
+redis.call('ZSCORE', KEYS[1], '')
+redis.call('ZSCORE', KEYS[2], '')
 -- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
 redis.call('HSET', KEYS[3], 'sw', text(now))
 if not swept then

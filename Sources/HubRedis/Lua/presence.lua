@@ -9,22 +9,42 @@ local clock = redis.call('TIME')
 local micros = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local now = math.floor(micros / 1000)
 
--- What stands in a user's record: its fields, how many connections, and the state that they add up to. An invisible one counts as a
--- connection but adds nothing.
-local function record(key)
-  local all = redis.call('HGETALL', key)
-  local fields, connections, state = {}, 0, 'offline'
+-- All keys are looked at before the first write: what isn't a hub's is an error then, and everything is left as it was.
+local MARKS = redis.call('HMGET', META, 'e', 's', 'g', 'sw', 'ho', 'wa', 'x')
+if not (MARKS[1] or MARKS[2] or MARKS[4] or MARKS[5] or MARKS[6]) and redis.call('EXISTS', META) == 1 then
+  return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
+end
+redis.call('ZSCORE', LEASES, '')
+redis.call('ZSCORE', GRACE, '')
+
+local STATES = {online = true, away = true, offline = true}
+
+-- What stands in a user's record: its fields, how many connections, the state that they add up to, and whether `connection` is one of them.
+-- It counts with `value` in place of what stands there, or not at all (nil). An invisible one counts as a connection but adds nothing.
+-- nil and an error: the key holds something else.
+local function record(key, connection, value)
+  local all = redis.pcall('HGETALL', key)
+  if all.err then return nil, all.err end
+  local fields, connections, state, isKnown, isOurs = {}, 0, 'offline', false, true
+  local function add(held)
+    connections = connections + 1
+    local first = string.sub(held, 1, 1)
+    if first == 'o' then state = 'online' elseif first == 'a' and state == 'offline' then state = 'away' end
+  end
   for i = 1, #all, 2 do
-    local name, value = all[i], all[i + 1]
-    if string.sub(name, 1, 2) == 'c:' then
-      connections = connections + 1
-      local first = string.sub(value, 1, 1)
-      if first == 'o' then state = 'online' elseif first == 'a' and state == 'offline' then state = 'away' end
+    local name = all[i]
+    if string.sub(name, 1, 2) ~= 'c:' then
+      fields[name] = all[i + 1]
+      if name ~= 'l' then isOurs = false end
+    elseif string.sub(name, 3) == connection then
+      isKnown = true
     else
-      fields[name] = value
+      add(all[i + 1])
     end
   end
-  return fields, connections, state
+  if not isOurs and not STATES[fields.s or ''] then return nil, 'FOREIGN the user\'s record is a hash that is not a hub\'s' end
+  if value then add(value) end
+  return fields, connections, state, isKnown
 end
 
 -- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost.
@@ -46,23 +66,31 @@ local function event(user, before, state, v, at)
   end
 end
 
--- Publishes all events of this call as one feed publication, with a position like a channel's.
+-- Publishes all events of this call as one feed publication, with a position like a channel's. A stream key that holds something else is left
+-- as it is: the feed does without, as the partition's `x` says for as long as that key is there.
 local function emit(newEpoch, tag)
   if eventCount == 0 then return end
-  local meta = redis.call('HMGET', META, 'e', 's', 'g')
-  local epoch, previous = meta[1], meta[3] or ''
-  local offset = tonumber(meta[2] or '')
-  if not epoch or #epoch ~= 8 or not offset then
-    epoch, offset, previous = newEpoch, 0, ''
-    redis.call('DEL', STREAM)
-  end
-  local place = text(offset + 1)
+  local epoch, offset, previous = MARKS[1], tonumber(MARKS[2] or ''), MARKS[3] or ''
+  local isNew = not epoch or #epoch ~= 8 or not offset
   local payload = table.concat(events)
-  local added = redis.pcall('XADD', STREAM, 'MAXLEN', '~', '1000', place .. '-0', 'g', tag, 'p', previous, 'd', payload)
-  if added.err then
+  local place
+  local isWithout = MARKS[7] and redis.call('EXISTS', STREAM) == 1
+  if MARKS[7] and not isWithout then redis.call('HDEL', META, 'x') end
+  if not isNew then place = text(offset + 1) end
+  if not isNew and not isWithout then
+    local added = redis.pcall('XADD', STREAM, 'MAXLEN', '~', '1000', place .. '-0', 'g', tag, 'p', previous, 'd', payload)
+    isNew = added.err and string.find(added.err, 'equal or smaller', 1, true)
+  end
+  if isNew then
     epoch, place, previous = newEpoch, '1', ''
-    redis.call('DEL', STREAM)
-    redis.call('XADD', STREAM, 'MAXLEN', '~', '1000', '1-0', 'g', tag, 'p', '', 'd', payload)
+    local last = redis.pcall('XREVRANGE', STREAM, '+', '-', 'COUNT', 1)
+    local entry = not last.err and last[1]
+    if not last.err and (not entry or string.find(entry[1], '^%d+%-0$') and #entry[2] == 6 and entry[2][1] == 'g' and entry[2][5] == 'd') then
+      redis.call('DEL', STREAM)
+      redis.call('XADD', STREAM, 'MAXLEN', '~', '1000', '1-0', 'g', tag, 'p', '', 'd', payload)
+    else
+      redis.call('HSET', META, 'x', '1')
+    end
   end
   redis.call('HSET', META, 'e', epoch, 's', place, 'g', tag)
   redis.call('PUBLISH', FEED, place .. ':' .. epoch .. ':' .. previous .. ':' .. tag .. ':' .. payload)

@@ -4,6 +4,15 @@
 -- Reply: the offset that counts now. A position belongs to an epoch: one of an earlier epoch doesn't count.
 local epoch = redis.call('HGET', KEYS[1], 'e') or ''
 local known = redis.call('HGET', KEYS[2], ARGV[1])
+-- Whose hash it is shows in what stands there, before a user is added: a position is digits, a colon, an epoch.
+if not known then
+  local some = redis.call('HSCAN', KEYS[2], '0', 'COUNT', 10)[2]
+  for i = 2, #some, 2 do
+    if not string.find(some[i], '^%d+:[a-z2-7]*$') then
+      return redis.error_reply('FOREIGN the read positions are not a hub\'s')
+    end
+  end
+end
 if known then
   local offset, of = string.match(known, '^(%d+):(.*)$')
   if not offset then return redis.error_reply('FOREIGN the read positions are not a hub\'s') end

@@ -3,7 +3,9 @@
 -- Reply: the indexes, from 0, of members whose lease or record is gone. PEXPIRE is the first write: it works when memory is full.
 local missing, isMissing = {}, {}
 for i = 2, #KEYS do
-  if redis.call('PEXPIRE', KEYS[i], ARGV[2]) == 0 then isMissing[i - 1] = true end
+  -- What holds something else by now is gone for us, and gets no time to live.
+  local isOthers = type(redis.pcall('HLEN', KEYS[i])) == 'table'
+  if isOthers or redis.call('PEXPIRE', KEYS[i], ARGV[2]) == 0 then isMissing[i - 1] = true end
 end
 local clock = redis.call('TIME')
 local deadline = string.format('%.0f', math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000) + tonumber(ARGV[1]))

@@ -4,8 +4,8 @@ import HubWire
 
 /// Replies to the presence scripts, read without trusting them.
 enum PresenceReplies {
-    /// `apply`: a version for each operation. Failure: what isn't ours, or the first refusal.
-    static func versions(_ reply: borrowing Reply, count: Int) -> Result<[UInt64], WireError> {
+    /// `apply`: a version for each operation. Failure: what isn't ours, or the first refusal; `foreign` for a key that holds something else.
+    static func versions(_ reply: borrowing Reply, count: Int, foreign: WireError) -> Result<[UInt64], WireError> {
         guard reply.elements(0) == count, reply.count == count + 1 else { return .failure(.notOurs) }
         var versions: [UInt64] = []
         versions.reserveCapacity(count)
@@ -13,12 +13,20 @@ enum PresenceReplies {
             guard let text = reply.string(index) else { return .failure(.notOurs) }
             if text.first == UInt8(ascii: "!") {
                 let error = UnsafeRawBufferPointer(rebasing: text.dropFirst())
-                return .failure(RedisFault(error).wireError(String(decoding: error.prefix(200), as: UTF8.self)))
+                return .failure(RedisFault(error).wireError(String(decoding: error.prefix(200), as: UTF8.self), foreign: foreign))
             }
             guard let version = text.decimal, version < 1 << 53 else { return .failure(.notOurs) }
             versions.append(version)
         }
         return .success(versions)
+    }
+
+    /// The operations of `apply` whose user's record is somebody else's.
+    static func foreign(_ reply: borrowing Reply) -> [Int] {
+        (1..<max(1, reply.count)).filter { index in
+            guard let text = reply.string(index), text.first == UInt8(ascii: "!") else { return false }
+            return RedisFault(UnsafeRawBufferPointer(rebasing: text.dropFirst())) == .foreign
+        }.map { $0 - 1 }
     }
 
     /// `refresh`: indexes below `count`.

@@ -2,7 +2,7 @@ import HubBase
 
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
-    case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks
+    case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
 
     /// What's loaded: apply and expire share two beginnings, the scripts of a channel's place others; what a retry doesn't settle is published
     /// as ever.
@@ -23,6 +23,7 @@ package enum Script: Int, CaseIterable {
         case .failover: PackageResources.failover_lua
         case .settle: PackageResources.settle_lua
         case .hooks: PackageResources.hooks_lua
+        case .strangers: PackageResources.strangers_lua
         }
     }
 }

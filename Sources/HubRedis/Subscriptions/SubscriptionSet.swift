@@ -72,8 +72,8 @@ package struct SubscriptionSet {
             get { feed.chain }
             set { feed.chain = newValue }
         }
-        /// A message came since its tip was checked last.
-        fileprivate var isActive = false
+        /// Looks at it since the last message, as far as they count.
+        fileprivate var quiet: UInt8 = 0
         package var waiters: [Waiter] = []
         fileprivate var isQueued = false
         fileprivate var isLingering = false
@@ -90,7 +90,7 @@ package struct SubscriptionSet {
     package static let batch = 512
     /// How long a channel stays subscribed after its last subscriber.
     package static let linger: Span = .seconds(30)
-    /// How often an idle channel is compared with its tip.
+    /// How often an idle channel is compared with its tip: a history that goes back is found within this time.
     package static let tipCheck: Span = .seconds(30)
     /// What all channels together may hold; beyond it messages are let go and read from history instead.
     package static let heldBytesMax = 32 << 20
@@ -311,7 +311,7 @@ package struct SubscriptionSet {
     package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
         guard isCurrent(index, generation) else { return nil }
         guard self[index].state == .reading else {
-            if self[index].state == .live, !self[index].isActive { compare(index, position, .gap, pings) }
+            if self[index].state == .live, self[index].quiet > 0 { compare(index, position, .gap, pings) }
             return nil
         }
         change(index) { $0.state = .live }
@@ -365,7 +365,7 @@ package struct SubscriptionSet {
         case .live: break
         case .unread, .reading: change(index) { $0.state = .live }
         }
-        entries[index]?.isActive = true
+        entries[index]?.quiet = 0
         return true
     }
 
@@ -415,7 +415,7 @@ package struct SubscriptionSet {
     /// Channels that were idle since they were looked at last, some of them with each call: their tips are to be read.
     package mutating func takeTipChecks(at now: Instant) -> [Int] {
         guard tipWalk != nil else {
-            tipWalk = Patrol(period: tipCheck, stepsMax: 256, at: now)
+            tipWalk = Patrol(period: tipCheck.scaled(by: 0.5), stepsMax: 256, at: now)
             return []
         }
         var due: [Int] = []
@@ -423,7 +423,10 @@ package struct SubscriptionSet {
             guard let index = tipWalk?.next(of: entries.count), let entry = entries[index], entry.state == .live,
                 case .channel = entry.subject, !entry.feed.isFilling
             else { continue }
-            if entry.isActive { entries[index]?.isActive = false } else { due.append(index) }
+            // Every other look, so that neither a message just before one nor one just after it makes the check late.
+            let quiet = entry.quiet == 2 ? 1 : entry.quiet + 1
+            entries[index]?.quiet = quiet
+            if quiet == 2 { due.append(index) }
         }
         return due
     }

@@ -4,17 +4,22 @@ import HubBase
 package enum Redirect: Equatable {
     /// The slot is another node's; nil: at an address that the reply doesn't name, as before a node knows its own.
     case moved(slot: Int, RedisURL.Place?)
-    /// The slot is on its way from one master to another, and what we want is in neither alone (ASK, TRYAGAIN), or nobody may serve it now
-    /// (CLUSTERDOWN): to be asked again later. ASK isn't followed: a script's keys, of which some never exist, are then in neither master
+    /// The slot is on its way from one master to another, and what we want is in neither alone (ASK, TRYAGAIN): to be asked again later. ASK isn't followed: a script's keys, of which some never exist, are then in neither master
     /// alone, so that the other one would answer TRYAGAIN.
     case later
+    /// Nobody may serve it now (CLUSTERDOWN).
+    case down
 
     /// `asked`: who says it, for a reply that names a port alone.
     package init?(_ text: UnsafeRawBufferPointer, asked: RedisURL.Place?) {
         var rest = text
         guard let word = rest.take(until: UInt8(ascii: " "), limit: 16) else { return nil }
-        if word.equals("ASK") || word.equals("TRYAGAIN") || word.equals("CLUSTERDOWN") {
+        if word.equals("ASK") || word.equals("TRYAGAIN") {
             self = .later
+            return
+        }
+        if word.equals("CLUSTERDOWN") {
+            self = .down
             return
         }
         guard word.equals("MOVED"), let digits = rest.take(until: UInt8(ascii: " "), limit: 5), let slot = digits.decimal,

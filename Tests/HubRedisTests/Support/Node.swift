@@ -27,6 +27,11 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var refreshed: [RequestTag: Result<[Int], WireError>] = [:]
     private(set) var sweeps: [RequestTag: Result<Int, WireError>] = [:]
     private(set) var probes: [RequestTag: Bool] = [:]
+    /// Why probes failed.
+    private(set) var probeErrors: [RequestTag: ErrorCode] = [:]
+    /// Keys that hold something else, as they were told.
+    private(set) var foreign: [String] = []
+    private(set) var inspections: [RequestTag: Result<PresenceRecord, WireError>] = [:]
     private(set) var reads: [RequestTag: Result<PresenceSnapshot, WireError>] = [:]
     private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
     private(set) var seen: [Name: [Seen]] = [:]
@@ -143,6 +148,20 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return tag
     }
 
+    func inspect(_ user: Name) -> RequestTag {
+        let tag = tag()
+        store.inspect(user, tag: tag, at: fixture.now)
+        return tag
+    }
+
+    /// What `announce` answers.
+    func list() -> Result<[NodeEntry], WireError>? {
+        let tag = tag()
+        store.announce(connections: 3, tag: tag, at: fixture.now)
+        _ = fixture.run { nodeLists[tag] != nil }
+        return nodeLists[tag]
+    }
+
     /// The incarnations of the nodes that live, this one among them.
     func announce() -> [Name] {
         let tag = tag()
@@ -200,8 +219,14 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) { pages[tag] = result }
     func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) { marks[tag] = result }
     func probed(_ result: Result<Void, WireError>, tag: RequestTag) {
-        if case .success = result { probes[tag] = true } else { probes[tag] = false }
+        switch result {
+        case .success: probes[tag] = true
+        case .failure(let error):
+            probes[tag] = false
+            probeErrors[tag] = error.code
+        }
     }
+    func foreignKey(_ key: [UInt8]) { foreign.append(String(decoding: key, as: UTF8.self)) }
     func received(_ publication: PositionedPublication, channel: Name) { seen[channel, default: []].append(.message(publication)) }
     func received(_ publication: Publication, channel: Name) {}
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
@@ -212,7 +237,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { refreshed[tag] = result }
     func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) { sweeps[tag] = result }
     func read(_ result: Result<PresenceSnapshot, WireError>, tag: RequestTag) { reads[tag] = result }
-    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {}
+    func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) { inspections[tag] = result }
     func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) { nodeLists[tag] = result }
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
         self.changes += changes

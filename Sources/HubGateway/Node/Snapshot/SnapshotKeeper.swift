@@ -9,6 +9,7 @@ final class SnapshotKeeper: BrokerKeeper {
     private let file: SnapshotFile
     private let interval: Span
     private let log: Log
+    private let state: NodeState
     private var nextAt: Instant
     private var writer: SnapshotWriter?
     private var job: Job?
@@ -29,7 +30,8 @@ final class SnapshotKeeper: BrokerKeeper {
     }
     private var thread: LoopThread?
 
-    init(_ file: SnapshotFile, interval: Span, log: Log, at now: Instant) {
+    init(_ file: SnapshotFile, interval: Span, log: Log, state: NodeState, at now: Instant) {
+        self.state = state
         self.file = file
         self.interval = interval
         self.log = log
@@ -115,13 +117,16 @@ final class SnapshotKeeper: BrokerKeeper {
         } catch {
             broker.endImages()
             log.error("snapshot.failed", ["file": file.path, "message": error.description])
+            state.unsaved = error.description
         }
     }
 }
 
 extension SnapshotKeeper {
     /// Opens the file that the configuration names and reads what's there; nil without one.
-    static func open(_ configuration: Configuration, log: Log, at now: Instant) throws(NetError) -> (SnapshotKeeper, SnapshotFile.Loaded)? {
+    static func open(
+        _ configuration: Configuration, log: Log, state: NodeState, at now: Instant
+    ) throws(NetError) -> (SnapshotKeeper, SnapshotFile.Loaded)? {
         guard let path = configuration.embedded.snapshot else { return nil }
         // The configuration's warning says so.
         guard !configuration.redis.isUsed else { return nil }
@@ -143,6 +148,6 @@ extension SnapshotKeeper {
             log.warning("snapshot.unclean", ["file": path, "channels": channels.count, "message": message])
         case .damaged(let reason, let movedTo): log.error("snapshot.damaged", ["file": path, "message": reason, "movedTo": movedTo])
         }
-        return (SnapshotKeeper(file, interval: configuration.embedded.snapshotInterval, log: log, at: now), loaded)
+        return (SnapshotKeeper(file, interval: configuration.embedded.snapshotInterval, log: log, state: state, at: now), loaded)
     }
 }
