@@ -13,8 +13,10 @@ extension CommandEncoder {
             fingerprint.appendDedupName(channel: publish.channel, publish.publication, to: &dedup)
             return [
                 meta(publish.channel), stream(publish.channel), KeyOfOurs(kind: .string, key: dedup.copyBytes(), word: "the dedup key"),
+                generation(publish.channel),
             ]
-        case .history(let history): return [meta(history.channel), stream(history.channel)]
+        case .history(let history): return [meta(history.channel), stream(history.channel), generation(history.channel)]
+        case .tip(_, _, let channel): return [meta(channel), stream(channel), generation(channel)]
         case .markRead(let read): return [meta(read.channel), reads(read.channel)]
         case .marks(let marks): return [meta(marks.channel), reads(marks.channel)]
         case .position(_, _, .channel(let channel)): return [meta(channel)]
@@ -24,6 +26,13 @@ extension CommandEncoder {
         case .find(let sweep), .expire(let sweep): return partition(sweep.partition)
         case .states(let states): return states.partitions.map { presenceMeta($0) } + states.users.map { record($0) }
         case .inspect(let user, _): return [record(user)] + partition(Partition.of(user))
+        case .settle(let report, _): return [of(report.user, .hash, KeySpace.Kind.budgets, "the user's budgets")]
+        case .hooks(let call):
+            return [
+                KeyOfOurs(kind: .stream, key: keys.key(call.partition, KeySpace.Kind.hookQueue), word: "the queue of webhooks"),
+                KeyOfOurs(kind: .string, key: keys.key(call.partition, KeySpace.Kind.hookLease), word: "the lease of webhooks"),
+                KeyOfOurs(kind: .hash, key: keys.key(call.partition, KeySpace.Kind.hookCounts), word: "the counts of webhooks"),
+            ]
         case .announce:
             return [
                 KeyOfOurs(kind: .sortedSet, key: keys.nodes, word: "the list of nodes"),
@@ -35,6 +44,11 @@ extension CommandEncoder {
 
     private func meta(_ channel: Name) -> KeyOfOurs { of(channel, .hash, KeySpace.Kind.meta, "the meta key") }
     private func stream(_ channel: Name) -> KeyOfOurs { of(channel, .stream, KeySpace.Kind.stream, "the stream") }
+    private func generation(_ channel: Name) -> KeyOfOurs {
+        KeyOfOurs(
+            kind: .string, key: keys.key(Partition.of(channel), KeySpace.Kind.generation), word: "the partition's generation")
+    }
+
     private func reads(_ channel: Name) -> KeyOfOurs { of(channel, .hash, KeySpace.Kind.reads, "the read positions") }
     private func record(_ user: Name) -> KeyOfOurs { of(user, .hash, KeySpace.Kind.user, Self.recordWord) }
     static var recordWord: StaticString { "the user's record" }
