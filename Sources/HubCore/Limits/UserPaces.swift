@@ -124,13 +124,15 @@ package struct UserPaces {
         let index = Self.index(place.slot, kind)
         if meters[index].blockedUntil > now { return kind.limit.refusal(rate, after: meters[index].blockedUntil.since(now)) }
         if let wait = meters[index].bucket.take(amount, of: rate, at: now) { return kind.limit.refusal(rate, after: wait) }
+        // Shares add up to the rate: there's nothing to settle afterwards.
+        if isAway { return nil }
         if now.since(meters[index].since) > Self.quietAfter {
             meters[index].since = now
             meters[index].spent = 0
         }
         meters[index].spent = Int(clamping: UInt64(meters[index].spent) + UInt64(max(amount, 0)))
         if rate.cost(meters[index].spent) >= min(Self.portion, rate.depth) { accounts[Int(place.slot)].needsReport = true }
-        if accounts[Int(place.slot)].needsReport && !accounts[Int(place.slot)].isAsking && !isAway { report(place.slot, at: now) }
+        if accounts[Int(place.slot)].needsReport && !accounts[Int(place.slot)].isAsking { report(place.slot, at: now) }
         return nil
     }
 

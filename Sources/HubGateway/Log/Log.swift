@@ -81,10 +81,10 @@ package final class Log: Sendable {
         write(level, event, fields.map { ($0.key, $0.value.logForm) }, suppressed: suppressed)
     }
 
-    /// One line with the fields that say something, of a caller that holds back what is too much itself.
+    /// One line of a caller that holds back what is too much itself.
     func write(_ level: Configuration.LogLevel, _ event: String, _ fields: [(key: String, value: LogForm)], suppressed: UInt64) {
         guard descriptor >= 0, isEnabled(level) else { return }
-        var forms: LogLine.Fields = fields.filter { $0.value != .text("") }
+        var forms: LogLine.Fields = fields
         if suppressed > 0 { forms.append(("suppressed", suppressed.logForm)) }
         let now = Self.unixMilliseconds()
         let line = LogLine.bytes(level: level, event: event, forms, unixMilliseconds: now, isJSON: isJSON)

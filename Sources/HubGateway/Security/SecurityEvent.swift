@@ -28,12 +28,10 @@ extension GatewayLoop {
         let index = Int(id.index)
         let isKnown = index < sessions.count && sessions[index].generation == id.generation
         let user = isKnown && !sessions[index].user.isEmpty ? "\(sessions[index].user)" : ""
-        log.write(
-            event.level, "security.\(event.name)",
-            [
-                ("client", .text(personal(net.clientAddress(id)?.ipText ?? ""))), ("user", .text(personal(user))),
-                ("detail", .text(detail())),
-            ], suppressed: suppressed)
+        let fields: [(key: String, value: LogForm)] = [
+            ("client", .text(personal(net.clientAddress(id)?.ipText ?? ""))), ("user", .text(personal(user))), ("detail", .text(detail())),
+        ]
+        log.write(event.level, "security.\(event.name)", fields.filter { $0.value != .text("") }, suppressed: suppressed)
     }
 
     /// Addresses and user ids as they are, or as something that's the same for the same one while the process runs, and leads back to nobody.
