@@ -37,6 +37,9 @@ package struct Session: Sendable {
     /// Milliseconds since 1970.
     package var since: UInt64
     package var tokenExpires: UInt64?
+    /// Of its token: when it was issued (milliseconds since 1970), and what is remembered of its id; 0: not said.
+    package var tokenIssued: UInt64 = 0
+    package var tokenMark: UInt64 = 0
     package var bucket: TokenBucket
     /// Presence was last told of activity then.
     package var activityTold: Instant
@@ -46,7 +49,7 @@ package struct Session: Sendable {
         format = .json
         self.generation = generation
         isStream = false
-        rights = .user(.empty)
+        rights = .token(.empty, .none)
         user = .empty
         device = .empty
         self.serial = serial

@@ -27,6 +27,8 @@ final class Backplane {
 
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
+    var revocations: RevocationKeeper
+    private let revocationChannel = RevocationKeeper.channel
     /// Posts for streams of other loops and nodes.
     var exchange: PostExchange
     /// What a post may hold (limits.messageBytes), whoever sends it.
@@ -43,6 +45,7 @@ final class Backplane {
     static let historyTags: UInt64 = 1 << 35
     static let markTags: UInt64 = 1 << 36
     static let controlTags: UInt64 = 1 << 37
+    static let revocationTags: UInt64 = 1 << 39
     static let loopsMax = 64
 
     init(
@@ -66,6 +69,7 @@ final class Backplane {
         self.now = now
         self.recovery = RecoveryMachine(limits: recovery)
         self.recovery.setNamespaces(namespaces)
+        revocations = RevocationKeeper(at: now)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
         broker.delegate = self
@@ -88,6 +92,7 @@ final class Backplane {
         if now.since(tickedAt) >= .milliseconds(20) {
             tickedAt = now
             machine.tick(at: now)
+            carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -148,12 +153,31 @@ final class Backplane {
         case .post(let post, let tag): pass(post, tag: tag)
         case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
         case .reconfigured(let configuration):
-            broker.setNamespaces(configuration.namespaces)
+            broker.setNamespaces(configuration.brokerNamespaces)
             recovery.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
+    }
+
+    // MARK: Revocations
+
+    func isOfRevocations(_ channel: Name) -> Bool { channel == revocationChannel }
+
+    func carryOut(_ actions: [RevocationKeeper.Action]) {
+        guard !actions.isEmpty else { return }
+        let tag = RequestTag(high: Backplane.revocationTags, low: 0)
+        for action in actions {
+            switch action {
+            case .subscribe: broker.subscribe(revocationChannel, tag: tag, at: now)
+            case .read(let query): broker.readHistory(of: revocationChannel, query, tag: tag, at: now)
+            case .publish(let publication): broker.publish(publication, to: revocationChannel, attempt: nil, tag: tag, at: now)
+            case .tell(let news, let isLive): postToAll(.revoked(news, isLive: isLive))
+            case .foreign: numbers.controlForeign += 1
+            }
+        }
+        numbers.revocations = revocations.list.count
     }
 
     // MARK: To loops

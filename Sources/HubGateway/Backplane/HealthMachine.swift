@@ -14,9 +14,13 @@ package struct HealthMachine {
     package private(set) var broker: BackendHealth?
     private var sentAt: Instant?
     private var returnedAt: Instant?
+    /// The first of the probes that came back since the broker is up.
+    private var provedAt: Instant?
     private var failure: String?
     private var lookedAt: Instant?
     private var told: BackendHealth?
+    /// Who doesn't know which tokens were revoked must let nobody in, and isn't ready.
+    package var lacksRevocations = false
 
     package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
         broker = health
@@ -45,6 +49,7 @@ package struct HealthMachine {
     }
 
     package mutating func probeReturned(at now: Instant) {
+        if returnedAt == nil { provedAt = now }
         returnedAt = now
         failure = nil
     }
@@ -72,8 +77,13 @@ package struct HealthMachine {
             guard let sentAt, now.since(sentAt) > HealthMachine.patience else { return nil }
             return .down("a probe through the publish path hasn't come back")
         }
-        return now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience
-            ? .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms") : .up
+        if now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience {
+            return .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms")
+        }
+        guard lacksRevocations else { return .up }
+        // Reading them takes a moment after the start, and after the path was lost; a node that is ready stays so meanwhile.
+        return told == .up
+            ? .up : now.since(provedAt ?? now) > HealthMachine.patience ? .down("the revocations of tokens can't be read") : nil
     }
 
     /// The new state, when it isn't the one told last.

@@ -76,8 +76,8 @@ extension Setting {
         }
     }
 
-    static func boolean(_ path: String, _ field: any Field<Bool>, _ help: String) -> Setting {
-        Setting(path, .boolean, isLive: false, help) { _, configuration in
+    static func boolean(_ path: String, _ field: any Field<Bool>, live: Bool = false, _ help: String) -> Setting {
+        Setting(path, .boolean, isLive: live, help) { _, configuration in
             .boolean(configuration[keyPath: field])
         } write: { value, _, configuration in
             guard case .boolean(let flag) = value else { preconditionFailure("a boolean's kind gave \(value)") }
@@ -95,12 +95,12 @@ extension Setting {
     }
 
     static func optionalText(
-        _ path: String, _ field: any Field<String?>, _ help: String, check: @escaping @Sendable (String) -> String?
+        _ path: String, _ field: any Field<String?>, live: Bool = false, _ help: String, check: @escaping @Sendable (String) -> String?
     ) -> Setting {
-        Setting(path, .text(check), isLive: false, help) { _, configuration in
+        Setting(path, .text(check), isLive: live, help) { _, configuration in
             configuration[keyPath: field].map { .text($0) } ?? .absent
         } write: { value, _, configuration in
-            configuration[keyPath: field] = value.asText
+            if case .absent = value { configuration[keyPath: field] = nil } else { configuration[keyPath: field] = value.asText }
         }
     }
 

@@ -21,6 +21,10 @@ struct LoopNumbers: Sendable {
     /// Those who stopped typing without saying so, as far as this loop's subscribers are concerned.
     var typingExpired: UInt64 = 0
     var authenticationFailures: UInt64 = 0
+    /// Subscriptions and watchings that ended because the right to them did.
+    var rightsLost: UInt64 = 0
+    /// Connections closed by an operator's word.
+    var revokedClosed: UInt64 = 0
     /// Open streams of events; they're among the sessions.
     var streams = 0
     /// Posts to streams that this loop answered, by what became of them.
@@ -47,4 +51,5 @@ struct BackplaneNumbers: Sendable {
     var postsReceived: UInt64 = 0
     /// Messages on the node's control channel that it couldn't read.
     var controlForeign: UInt64 = 0
+    var revocations = 0
 }
