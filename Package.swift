@@ -52,7 +52,7 @@ let package = Package(
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
 
         // Tokens: checked by the gateway, minted by hubctl.
-        library("HubToken", ["HubBase", "HubWire", "COpenSSL"]),
+        library("HubToken", ["HubBase", "HubCore", "HubWire", "COpenSSL"]),
 
         // Pure: no socket, no clock, no chance of their own.
         library("HubCore", ["HubBase", "HubWire"]),
@@ -82,7 +82,7 @@ let package = Package(
         tests("HubFetchTests", ["HubFetch", "HubNet", "HubBase"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
-        tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),
+        tests("HubTokenTests", ["HubToken", "HubCore", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
         tests("HubSwarmTests", ["HubSwarm", "HubCheck", "HubBase"]),
@@ -93,7 +93,7 @@ let package = Package(
         // The fuzzed parsers' corpora, replayed.
         tests("FuzzTests", ["HubFuzzTargets"]),
         .target(
-            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis"], path: "Fuzz/Targets",
+            name: "HubFuzzTargets", dependencies: ["HubBase", "HubCore", "HubNet", "HubWire", "HubRedis", "HubToken"], path: "Fuzz/Targets",
             swiftSettings: strict),
         // One suite for each pair of implementations; it doesn't know which one it tests.
         .target(name: "HubContracts", dependencies: ["HubCore", "HubWire", "HubBase"], path: "Tests/HubContracts", swiftSettings: strict),

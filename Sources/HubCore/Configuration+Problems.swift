@@ -98,11 +98,21 @@ extension Configuration {
     private func keyProblems() -> [String] {
         var problems: [String] = []
         if !isDevelopment {
-            if tokenKeys.isEmpty { problems.append(Self.noKey) }
-            for (index, key) in tokenKeys.enumerated() where key.secret.bytes.count < 32 {
+            if tokenKeys.isEmpty && !keySet.isUsed { problems.append(Self.noKey) }
+            for (index, key) in tokenKeys.enumerated() where key.secret.bytes.count < key.bytesMin {
                 // RFC 7518 §3.2: a key of at least the size of the hash.
-                problems.append("auth.keys[\(index)] is \(key.secret.bytes.count) bytes long; HS256 needs at least 32 bytes")
+                problems.append(
+                    "auth.keys[\(index)] is \(key.secret.bytes.count) bytes long; \(key.algorithm) needs at least \(key.bytesMin) bytes")
             }
+        }
+        if keySet.file != nil && keySet.url != nil {
+            problems.append("auth.jwks.file and auth.jwks.url are both given; one of them is enough")
+        }
+        if keySet.interval > keySet.refresh {
+            problems.append("auth.jwks.interval (\(keySet.interval)) must be at most auth.jwks.refresh (\(keySet.refresh))")
+        }
+        if keySet.keep < keySet.refresh {
+            problems.append("auth.jwks.keep (\(keySet.keep)) must be at least auth.jwks.refresh (\(keySet.refresh))")
         }
         let ids = tokenKeys.compactMap { $0.id.map { Array($0.utf8) } }
         if Set(ids).count < ids.count { problems.append("auth.keys has two keys with the same kid") }

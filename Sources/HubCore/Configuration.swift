@@ -124,14 +124,53 @@ package struct Configuration: Sendable {
     package struct TokenKey: Sendable {
         package var id: String?
         package var algorithm: String
+        /// A secret, or a public key as PEM.
         package var secret: Secret
-        package init(id: String?, algorithm: String, secret: Secret) {
+        /// Of a secret, outside development mode.
+        package var bytesMin: Int
+        package init(id: String?, algorithm: String, secret: Secret, bytesMin: Int = 0) {
             self.id = id
             self.algorithm = algorithm
             self.secret = secret
+            self.bytesMin = bytesMin
         }
     }
     package var tokenKeys: [TokenKey] = []
+
+    /// What tokens have to say, and how long they hold.
+    package struct Tokens: Sendable {
+        /// What `iss` must be; nil: whatever it is.
+        package var issuer: String?
+        /// One of them must be in `aud`; empty: there must be no `aud`.
+        package var audience: [String] = []
+        /// For `nbf` and `iat`.
+        package var leeway: Span = .seconds(60)
+        /// How long a token holds beyond its `exp`.
+        package var expiryLeeway: Span = .zero
+        /// How long before its end a client is told.
+        package var expiryWarning: Span = .seconds(30)
+        /// The longest that a token may live; revocations are kept as long.
+        package var lifeMax: Span = .seconds(30 * 86_400)
+        /// Whether `?token=` is taken.
+        package var areTakenFromQuery = false
+        package init() {}
+    }
+    package var tokens = Tokens()
+
+    /// Keys that an issuer publishes (a JWK Set), beside our own.
+    package struct KeySet: Sendable {
+        package var file: String?
+        package var url: String?
+        /// PEM file of the authorities that may vouch for the URL's server; nil: the system's.
+        package var authorities: String?
+        package var refresh: Span = .seconds(600)
+        package var interval: Span = .seconds(30)
+        package var keep: Span = .seconds(86_400)
+        package init() {}
+
+        package var isUsed: Bool { file != nil || url != nil }
+    }
+    package var keySet = KeySet()
     /// Allowed `Origin` headers, "https://app.example.com"; empty: any.
     package var origins: [String] = []
     /// Whether who names no origin may open nothing.
@@ -313,4 +352,13 @@ package struct Configuration: Sendable {
     package var logPersonal = true
 
     package init() {}
+}
+
+extension Configuration {
+    /// What the broker keeps of each namespace: the operator's, and the hub's own.
+    package var brokerNamespaces: [String: HistoryOptions] {
+        var all = namespaces
+        all[RevocationKeeper.namespace] = RevocationKeeper.options(lifeMax: tokens.lifeMax)
+        return all
+    }
 }

@@ -15,13 +15,15 @@ package struct PresenceTimers: Sendable, Equatable {
     package init() {}
 }
 
-/// What a namespace keeps.
+/// What a namespace keeps, and who may use it.
 package struct HistoryOptions: Sendable, Equatable {
     /// Publications kept for each channel; 0: none.
     package var size: Int = 100
     package var ttl: Span = .seconds(3600)
     /// How long a message id is remembered.
     package var dedup: Span = .seconds(600)
+    /// What users may do in its channels whose tokens say nothing of it.
+    package var rights: Permissions = []
 
     package init() {}
 }

@@ -16,7 +16,7 @@ enum HubctlCommandLine {
         program: "hubctl",
         summary: "Asks a hub who is online, publishes, follows channels, reads what was said.",
         flags: connection + [CommandLineParser.Flag("version", help: "Print the version.")],
-        commands: [presence, publish, subscribe, history, nodes, token],
+        commands: [presence, publish, subscribe, history, nodes, token, disconnect, revoke],
         notes: [
             "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.", exitCodes,
         ])
@@ -83,24 +83,65 @@ enum HubctlCommandLine {
         examples: [CommandLineParser.Example("hubctl nodes", "names, connections, time left on each node's lease")])
 
     private static let token = CommandLineParser.Command(
-        "token", summary: "Mints a token for development, without asking a hub.",
+        "token", summary: "Mints a token, or shows what one says, without asking a hub.",
         flags: [
             CommandLineParser.Flag("user", value: "USER", help: "Whose token (sub)."),
             CommandLineParser.Flag("ttl", value: "SPAN", help: "How long it holds: 30s, 5m, 1h, 7d (default 1h)."),
             CommandLineParser.Flag(
-                "key-env", value: "VARIABLE", help: "Environment variable with the HS256 secret (default HUB_AUTH_SECRET)."),
-            CommandLineParser.Flag("key-file", value: "FILE", help: "File with the HS256 secret."),
+                "allow", value: "PATTERN=RIGHTS", isRepeatable: true,
+                help: "What it grants (caps): rights are subscribe, publish, presence, history, watch or *, with commas between."),
+            CommandLineParser.Flag("allow-all", help: "It grants everything (default: what the hub's namespaces grant)."),
+            CommandLineParser.Flag("channel", value: "CHANNEL", isRepeatable: true, help: "Subscribed for it from the start (channels)."),
+            CommandLineParser.Flag("issuer", value: "TEXT", help: "Who issued it (iss)."),
+            CommandLineParser.Flag("audience", value: "TEXT", help: "Which hub it's for (aud)."),
+            CommandLineParser.Flag("id", value: "TEXT", help: "Its own id, by which it can be revoked (jti)."),
+            CommandLineParser.Flag(
+                "alg", value: "ALGORITHM", help: "HS256 (default), HS384, HS512, RS256, PS256, ES256, ES384 or EdDSA."),
+            CommandLineParser.Flag(
+                "key-env", value: "VARIABLE", help: "Environment variable with the secret or key (default HUB_AUTH_SECRET)."),
+            CommandLineParser.Flag("key-file", value: "FILE", help: "File with the secret, or with the key as PEM."),
             CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys it is."),
+        ],
+        operands: [
+            CommandLineParser.Operand("ACTION", .optional, help: "mint (the default), or inspect: shows a token from standard input.")
         ],
         examples: [
             CommandLineParser.Example("hubctl token --user alice", "for an hour, signed with the secret in HUB_AUTH_SECRET"),
-            CommandLineParser.Example("hubctl token --user alice --ttl 7d --key-file secret.key", "for a week"),
+            CommandLineParser.Example(
+                "hubctl token --user alice --allow 'room:*=subscribe,publish' --allow 'user:*=watch'", "for rooms, and everybody's presence"
+            ),
+            CommandLineParser.Example(
+                "hubctl token --user alice --ttl 7d --alg ES256 --key-file private.pem", "for a week, by a private key"),
+            CommandLineParser.Example("hubctl token inspect --key-file secret.key < token.txt", "what it says, and whether it holds"),
         ],
         unused: ["url", "api-key-file", "ca", "insecure", "version"],
         notes: [
             """
-            Environment: HUB_AUTH_SECRET, the secret that the hub checks tokens with. A secret is never an argument, because everybody can
-            read those with ps.
+            Environment: HUB_AUTH_SECRET, the secret that the hub checks tokens with. Neither secrets nor tokens are ever arguments, because
+            everybody can read those with ps.
             """, exitCodes,
+        ])
+
+    private static let disconnect = CommandLineParser.Command(
+        "disconnect", summary: "Closes all connections of a user, on every node. Needs a key with the scope admin.",
+        flags: [
+            CommandLineParser.Flag(
+                "may-return", help: "Clients are told that they may come back (4004); otherwise that they may not (4003).")
+        ],
+        operands: [CommandLineParser.Operand("USER", help: "The user's id.")],
+        examples: [CommandLineParser.Example("hubctl disconnect alice --may-return", "alice's clients connect anew")])
+
+    private static let revoke = CommandLineParser.Command(
+        "revoke", summary: "Revokes tokens, on every node, for as long as they would hold. Needs a key with the scope admin.",
+        flags: [
+            CommandLineParser.Flag("user", value: "USER", help: "All that were issued to this user until now."),
+            CommandLineParser.Flag("token", value: "JTI", help: "The one with this id."),
+            CommandLineParser.Flag("all", help: "All that were issued to anybody until now."),
+            CommandLineParser.Flag(
+                "before", value: "TIME", help: "With --user or --all: issued before this second since 1970, instead of now."),
+        ],
+        examples: [
+            CommandLineParser.Example("hubctl revoke --user alice", "alice needs a new token, on all her devices"),
+            CommandLineParser.Example("hubctl revoke --token 5f1c9b", "the token with this jti, and the connections that it opened"),
         ])
 }

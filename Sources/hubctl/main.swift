@@ -26,6 +26,8 @@ func run(_ output: inout Output) throws(Failure) {
     case "history": try HistoryCommand.run(arguments, &output)
     case "nodes": try NodesCommand.run(arguments, &output)
     case "token": try TokenCommand.run(arguments, &output)
+    case "disconnect": try DisconnectCommand.run(arguments, &output)
+    case "revoke": try RevokeCommand.run(arguments, &output)
     case let other: preconditionFailure("the parser let \(other ?? "no command") through")
     }
 }

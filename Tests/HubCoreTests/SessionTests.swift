@@ -104,23 +104,3 @@ struct SessionTests {
         #expect(RequestType.allCases.filter(\.isActivity) == [.chat, .event, .typing, .read, .presence])
     }
 }
-
-@Suite("Rights before there are patterns")
-struct RightsTests {
-    @Test("an inbox is its owner's: compared as bytes, the whole id")
-    func inbox() {
-        let rights = Rights.user("alice")
-        #expect(rights.maySubscribe(to: "user:alice"))
-        #expect(!rights.maySubscribe(to: "user:bob"))
-        #expect(!rights.mayPublish(to: "user:alice2"))
-        #expect(!rights.mayPublish(to: "user:"))
-        #expect(rights.mayPublish(to: "room:user:bob"))
-        #expect(Rights.everything.maySubscribe(to: "user:bob"))
-    }
-
-    @Test("a user id that leaves no room for the prefix has no inbox rather than a cut one")
-    func longUser() {
-        #expect(Inbox.channel(of: Name(trusted: [UInt8](repeating: 97, count: 251))) == nil)
-        #expect(Inbox.channel(of: Name(trusted: [UInt8](repeating: 97, count: 250)))?.bytes.count == 255)
-    }
-}

@@ -37,13 +37,15 @@ struct ConfigurationDocumentsTests {
         // What has no default and no example without a file is only spoken of.
         let spokenOf = [
             "redis.passwordFile", "redis.password", "redis.user", "redis.sentinel.master", "redis.sentinel.user", "redis.sentinel.password",
-            "redis.sentinel.passwordFile", "redis.tls.ca", "redis.tls.cert", "redis.tls.key", "redis.tls.name", "tls.ticketSecretFile",
-            "hooks.url", "hooks.secret", "outgoing.ca", "outgoing.proxy",
+            "redis.sentinel.passwordFile", "auth.jwks.url", "auth.jwks.ca", "redis.tls.ca", "redis.tls.cert", "redis.tls.key",
+            "redis.tls.name", "tls.ticketSecretFile", "hooks.url", "hooks.secret", "outgoing.ca", "outgoing.proxy",
         ]
         #expect(named == Set(SettingReference.all.map(\.path)).subtracting(spokenOf))
         for path in spokenOf { #expect(text.contains(path.split(separator: ".").last ?? "")) }
         // What has no default shows an example.
-        let examples: Set = ["node", "pin", "redis.url", "redis.database", "embedded.snapshot", "auth.keys", "api.keys"]
+        let examples: Set = [
+            "node", "pin", "redis.url", "redis.database", "embedded.snapshot", "auth.keys", "auth.jwks.file", "auth.issuer", "api.keys",
+        ]
         let differing = ConfigurationDiff(from: Configuration(), to: loaded.configuration)
         let changed = (differing.live + differing.needsRestart).map(\.path).filter {
             !examples.contains($0) && !$0.hasPrefix("namespaces.chat.")

@@ -81,6 +81,34 @@ struct HealthMachineTests {
         }
     }
 
+    @Test("a node that can't read which tokens were revoked isn't ready: a moment passes in silence, more is said")
+    func revocations() {
+        var machine = HealthMachine()
+        machine.lacksRevocations = true
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        #expect(machine.takeChange(at: start + .milliseconds(100)) == nil)
+        machine.probeReturned(at: start + .seconds(3))
+        guard case .down = machine.takeChange(at: start + .seconds(3)) else {
+            Issue.record("nothing is said")
+            return
+        }
+        machine.lacksRevocations = false
+        machine.probeReturned(at: start + .seconds(4))
+        #expect(machine.takeChange(at: start + .seconds(4)) == .up)
+        // Read anew while the path holds, it stays ready; after the path was lost it waits.
+        machine.lacksRevocations = true
+        #expect(machine.takeChange(at: start + .milliseconds(4100)) == nil)
+        machine.brokerChanged(.down("gone"), at: start + .seconds(5))
+        _ = machine.takeChange(at: start + .seconds(5))
+        machine.brokerChanged(.up, at: start + .seconds(6))
+        machine.probeReturned(at: start + .seconds(6))
+        #expect(machine.takeChange(at: start + .seconds(6)) == nil)
+        machine.lacksRevocations = false
+        #expect(machine.takeChange(at: start + .milliseconds(6100)) == .up)
+    }
+
     @Test("the world isn't told the addresses in a link's words")
     func publicly() {
         var machine = HealthMachine()

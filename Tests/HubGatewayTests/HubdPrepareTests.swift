@@ -115,7 +115,7 @@ struct HubdPrepareTests {
                   listen                 "127.0.0.1:8080"  (default)
                   redis.url              "redis://r:1"  (--redis)
                   redis.password         <redacted>  (--redis)
-                  auth.keys              without kid (HS256, secret <redacted>)  (HUB_CFG_AUTH__KEYS)
+                  auth.keys              without kid (HS256, <redacted>)  (HUB_CFG_AUTH__KEYS)
                   limits.channels        5  (--set)
                   namespaces.chat.dedup  1m  (HUB_CFG_NAMESPACES__CHAT__DEDUP)
                 ok

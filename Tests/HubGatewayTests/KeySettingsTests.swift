@@ -50,7 +50,7 @@ struct KeySettingsTests {
             ("auth.keys=[{sekret:'m4rker'}]", "--set: auth.keys[0] has the unknown key \"sekret\"; did you mean secret?"),
             (
                 "auth.keys=[{alg:'none',secret:'m4rker'}]",
-                "--set: auth.keys[0].alg must be \"HS256\", the one algorithm of this version, not \"none\""
+                "--set: auth.keys[0].alg must be one of \"HS256\", \"HS384\", \"HS512\", \"RS256\", \"PS256\", \"ES256\", \"ES384\", \"EdDSA\", not \"none\""
             ),
             ("auth.keys=[{env:'NOT_SET'}]", "--set: auth.keys[0].env names the variable \"NOT_SET\", which isn't set"),
             ("auth.keys=[{env:'EMPTY'}]", "--set: auth.keys[0].env names the variable \"EMPTY\", which is empty"),
@@ -59,6 +59,26 @@ struct KeySettingsTests {
                 "--set: auth.keys[0].file names the file \"/nowhere/key\": can't be read: No such file or directory"
             ),
             ("auth.keys=[{secret:'m4rker-m4rker'}]", "auth.keys[0] is 13 bytes long; HS256 needs at least 32 bytes [auth.keys: --set]"),
+            (
+                "auth.keys=[{alg:'RS256',secret:'m4rker-m4rker'}]",
+                "--set: auth.keys[0] isn't PEM (-----BEGIN …); RS256 takes an RSA key"
+            ),
+            (
+                "auth.keys=[{alg:'HS512',secret:'0123456789abcdef0123456789abcdef'}]",
+                "auth.keys[0] is 32 bytes long; HS512 needs at least 64 bytes [auth.keys: --set]"
+            ),
+            (
+                "auth.keys=[{alg:'HS256',secret:'-----BEGIN m4rker'}]",
+                "--set: auth.keys[0] holds a PEM key; HS256 takes a secret that nobody else knows"
+            ),
+            (
+                "auth.jwks.url=http://keys.example/",
+                "--set: auth.jwks.url must be an https address, or one of this machine, not \"http://keys.example/\""
+            ),
+            (
+                "namespaces.room.rights=subscribe,own",
+                "--set: namespaces.room.rights[1] must be one of subscribe, publish, presence, history, watch, or *, not \"own\""
+            ),
             ("api.keys=[{digest:'00',scopes:['read']}]", "--set: api.keys[0] lacks its id"),
             ("api.keys=[{id:'a',digest:'00',scopes:['read']}]", "--set: api.keys[0].digest must be a SHA-256: 64 hexadecimal digits"),
             ("api.keys=[{id:'a',env:'LONG'}]", "--set: api.keys[0] lacks its scopes: a list of some of \"read\", \"publish\", \"admin\""),
@@ -78,6 +98,33 @@ struct KeySettingsTests {
         let error = #expect(throws: ConfigurationError.self) { try load([base, set], environment: environment) }
         #expect(error?.problems == [problem])
         #expect(error?.description.contains("m4rker") == false)
+    }
+
+    @Test("a public key others may read, but not write")
+    func publicKeys() throws {
+        let folder = try TemporaryFolder()
+        let pem = """
+            -----BEGIN PUBLIC KEY-----
+            MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+            -----END PUBLIC KEY-----
+            """
+        let open = try folder.write(pem, to: "open", mode: 0o644)
+        let loaded = try load(["auth.keys=[{alg:'EdDSA',file:'\(open)'}]"])
+        #expect(loaded.warnings == [] && loaded.configuration.tokenKeys.map(\.algorithm) == ["EdDSA"])
+        let writable = try folder.write(pem, to: "writable", mode: 0o664)
+        #expect(try load(["auth.keys=[{alg:'EdDSA',file:'\(writable)'}]"]).warnings.first?.contains("written by other users") == true)
+    }
+
+    @Test("rights are words, a namespace's in place of those for every one; a key set alone is enough to start")
+    func rights() throws {
+        let loaded = try load([
+            "auth.jwks.file=/etc/hub/keys.json", "namespaces.*.rights=subscribe,watch", "namespaces.room.rights=['*']",
+            "namespaces.hall.dedup=5m",
+        ])
+        let rules = Grants.rules(loaded.configuration)
+        #expect(rules.allow(.subscribe, in: "any:1") && !rules.allow(.publish, in: "any:1") && rules.allow(.publish, in: "room:1"))
+        #expect(rules.allow(.subscribe, in: "hall:1") && rules.allowWatching("bob"))
+        #expect(Grants.rules(try load([], isDevelopment: true).configuration).allow(.publish, in: "room:1"))
     }
 
     @Test("an empty file with a secret is an error")

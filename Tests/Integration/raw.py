@@ -149,6 +149,7 @@ def guarded(folder):
     config.write_text(json.dumps({
         "auth": {"keys": [{"alg": "HS256", "secret": KEY}], "origins": [PAGE]},
         "api": {"keys": [{"id": "test", "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "scopes": ["admin"]}]},
+        "namespaces": {"*": {"rights": ["*"]}},
         "deadlines": {"head": "1500ms", "authentication": "1500ms", "idle": "1500ms", "close": "1s"}}))
     with running(Hub(folder, dev=False, config=config)) as node:
         node.api_key = "test"

@@ -21,7 +21,9 @@ def hub(folder):
     file = folder / "token-key"
     file.write_text(KEY)
     config = folder / "hub.json5"
-    config.write_text('{ auth: { keys: [{ kid: "k1", alg: "HS256", file: "%s" }] }, deadlines: { authentication: "500ms" } }' % file)
+    config.write_text(
+        '{ auth: { keys: [{ kid: "k1", alg: "HS256", file: "%s" }] }, deadlines: { authentication: "500ms" }, '
+        'namespaces: { "*": { rights: ["*"] } } }' % file)
     with running(Hub(folder, dev=False, config=config)) as node:
         yield node
 

@@ -14,7 +14,7 @@ struct ImportTests {
         "HubNet": ["HubBase", "CHubShims", "COpenSSL", "CZlib", "Glibc", "Synchronization"],
         "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims", "Glibc", "Synchronization"],
         "HubFetch": ["HubBase", "HubNet", "CCurl", "CHubShims", "Glibc", "Synchronization"],
-        "HubToken": ["HubBase", "HubWire", "COpenSSL"],
+        "HubToken": ["HubBase", "HubCore", "HubWire", "COpenSSL"],
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.
         "HubSwarm": ["HubBase", "HubClient", "HubCheck", "Glibc"],

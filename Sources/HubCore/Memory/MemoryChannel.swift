@@ -76,7 +76,7 @@ final class MemoryChannel {
         let previous = position.tag
         position.offset += 1
         position.tag = tag
-        metaEnds = now + MemoryChannel.metaTTL
+        metaEnds = now + max(MemoryChannel.metaTTL, options.ttl)
         let positioned = PositionedPublication(position: position, previous: previous, publication: publication)
         // What's kept has no hole: when nothing is kept any more, what was is over too.
         if options.size <= 0 { removeHistory() }

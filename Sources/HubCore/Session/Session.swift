@@ -45,6 +45,9 @@ package struct Session: Sendable {
     package var account: UserPaces.Place?
     /// Counts against `limits.connectionsPerUser`.
     package var isCounted: Bool
+    /// Of its token: when it was issued (milliseconds since 1970), and what is remembered of its id; 0: not said.
+    package var tokenIssued: UInt64 = 0
+    package var tokenMark: UInt64 = 0
     /// Presence was last told of activity then.
     package var activityTold: Instant
 
@@ -53,7 +56,7 @@ package struct Session: Sendable {
         format = .json
         self.generation = generation
         isStream = false
-        rights = .user(.empty)
+        rights = .token(.empty, .none)
         user = .empty
         device = .empty
         self.serial = serial

@@ -12,11 +12,15 @@ extension Backplane: BrokerDelegate {
     }
 
     func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) {
+        if tag.high == Backplane.revocationTags { return carryOut(revocations.subscribed(result, at: now)) }
         recovery.subscribed(channel, result, serial: tag.low)
         carryOutRecovery()
     }
 
     func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {
+        if tag.high == Backplane.revocationTags {
+            return carryOut(revocations.historyRead(result, at: now, wall: WallClock.milliseconds()))
+        }
         guard tag.high == Backplane.historyTags else { return post(.historyRead(channel, result, tag: tag.low), to: tag.high) }
         recovery.historyRead(result, key: tag.low)
         carryOutRecovery()
@@ -62,6 +66,7 @@ extension Backplane: BrokerDelegate {
 
     func received(_ publication: PositionedPublication, channel: Name) {
         numbers.received += 1
+        if isOfRevocations(channel) { return carryOut(revocations.received(publication.publication, wall: WallClock.milliseconds())) }
         guard let (slot, carriers) = recovery.carried(channel) else { return }
         let delivery = DurableDelivery(channel: channel, publication: publication)
         post(.durable(delivery), toCarriers: carriers)
@@ -78,6 +83,7 @@ extension Backplane: BrokerDelegate {
 
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         numbers.resyncs += 1
+        if isOfRevocations(channel) { return revocations.resync(at: now) }
         log.warning("channel.resync", ["channel": "\(channel)", "reason": reason.rawValue])
         guard let (_, carriers) = recovery.carried(channel) else { return }
         post(.resync(channel, to: position, reason: reason), toCarriers: carriers)
@@ -94,6 +100,7 @@ extension Backplane: BrokerDelegate {
         // Marks that moved meanwhile weren't heard here.
         if case .down = health { recovery.forgetAllMarks() }
         self.health.brokerChanged(health, at: now)
+        revocations.health(health, at: now)
         announceHealth()
     }
 
@@ -113,6 +120,7 @@ extension Backplane: BrokerDelegate {
     /// Sends a probe when one is due, and notices those that don't come back.
     func watchHealth() {
         health.look(at: now)
+        health.lacksRevocations = !revocations.isCurrent
         if health.probeIsDue(at: now) { broker.probe(tag: Backplane.probeTag, at: now) }
         announceHealth()
     }

@@ -29,6 +29,8 @@ final class Backplane {
 
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
+    var revocations: RevocationKeeper
+    private let revocationChannel = RevocationKeeper.channel
     /// Posts for streams of other loops and nodes.
     var exchange: PostExchange
     /// What a post may hold (limits.messageBytes), whoever sends it.
@@ -47,6 +49,7 @@ final class Backplane {
     static let historyTags: UInt64 = 1 << 35
     static let markTags: UInt64 = 1 << 36
     static let controlTags: UInt64 = 1 << 37
+    static let revocationTags: UInt64 = 1 << 39
     static let loopsMax = 64
 
     init(
@@ -74,6 +77,7 @@ final class Backplane {
         self.now = now
         self.recovery = RecoveryMachine(limits: recovery)
         self.recovery.setNamespaces(namespaces)
+        revocations = RevocationKeeper(at: now)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
         broker.delegate = self
@@ -98,6 +102,7 @@ final class Backplane {
             tickedAt = now
             machine.tick(at: now)
             countNodes()
+            carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -174,13 +179,32 @@ final class Backplane {
             hooks.answered(result, number: number, partition: partition, at: now)
         case .reconfigured(let configuration):
             hooks.adopt(configuration.hooks, at: now)
-            broker.setNamespaces(configuration.namespaces)
+            broker.setNamespaces(configuration.brokerNamespaces)
             recovery.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
+    }
+
+    // MARK: Revocations
+
+    func isOfRevocations(_ channel: Name) -> Bool { channel == revocationChannel }
+
+    func carryOut(_ actions: [RevocationKeeper.Action]) {
+        guard !actions.isEmpty else { return }
+        let tag = RequestTag(high: Backplane.revocationTags, low: 0)
+        for action in actions {
+            switch action {
+            case .subscribe: broker.subscribe(revocationChannel, tag: tag, at: now)
+            case .read(let query): broker.readHistory(of: revocationChannel, query, tag: tag, at: now)
+            case .publish(let publication): broker.publish(publication, to: revocationChannel, attempt: nil, tag: tag, at: now)
+            case .tell(let news, let isLive): postToAll(.revoked(news, isLive: isLive))
+            case .foreign: numbers.controlForeign += 1
+            }
+        }
+        numbers.revocations = revocations.list.count
     }
 
     // MARK: To loops

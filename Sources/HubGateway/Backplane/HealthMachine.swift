@@ -22,12 +22,16 @@ package struct HealthMachine {
     package private(set) var broker: BackendHealth?
     private var sentAt: Instant?
     private var returnedAt: Instant?
+    /// The first of the probes that came back since the broker is up.
+    private var provedAt: Instant?
     private var failure: String?
     private var isFull = false
     /// Probes that came back, and found room, since one found none.
     private var roomy = 0
     private var lookedAt: Instant?
     private var told: NodeHealth?
+    /// Who doesn't know which tokens were revoked must let nobody in, and isn't ready.
+    package var lacksRevocations = false
 
     /// A store at its limit has room now and then: it's said to have some again when this many probes in a row found it.
     static let roomyMin = 2
@@ -60,6 +64,7 @@ package struct HealthMachine {
     }
 
     package mutating func probeReturned(at now: Instant) {
+        if returnedAt == nil { provedAt = now }
         returnedAt = now
         failure = nil
         roomy += 1
@@ -68,6 +73,7 @@ package struct HealthMachine {
 
     /// It came back, and said that nothing more can be kept.
     package mutating func probeFoundFull(at now: Instant) {
+        if returnedAt == nil { provedAt = now }
         returnedAt = now
         failure = nil
         roomy = 0
@@ -98,9 +104,21 @@ package struct HealthMachine {
             guard let sentAt, now.since(sentAt) > HealthMachine.patience else { return nil }
             return .down("a probe through the publish path hasn't come back")
         }
-        return now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience
-            ? .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms")
-            : isFull ? .full("the store is full (storeFull): chat and event are refused until there is room") : .up
+        if now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience {
+            return .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms")
+        }
+        // Reading them takes a moment after the start, and after the path was lost; a node that is ready stays so meanwhile.
+        if lacksRevocations, !isToldReady {
+            return now.since(provedAt ?? now) > HealthMachine.patience ? .down("the revocations of tokens can't be read") : nil
+        }
+        return isFull ? .full("the store is full (storeFull): chat and event are refused until there is room") : .up
+    }
+
+    private var isToldReady: Bool {
+        switch told {
+        case .up, .full: true
+        case .down, nil: false
+        }
     }
 
     /// The new state, when it isn't the one told last.

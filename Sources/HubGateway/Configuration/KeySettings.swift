@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubToken
 
 /// `auth.keys` and `api.keys`: lists of objects, with secrets from files and variables.
 enum KeySettings {
@@ -14,13 +15,18 @@ enum KeySettings {
             .enumerated()
         {
             do throws(SettingKind.Problem) {
-                let algorithm = try fields.text("alg") ?? "HS256"
-                guard algorithm == "HS256" else {
-                    throw .init(place: ".alg", message: "must be \"HS256\", the one algorithm of this version, not \(shownText(algorithm))")
+                let word = try fields.text("alg") ?? "HS256"
+                guard let algorithm = TokenKey.Algorithm(rawValue: word) else {
+                    let known = TokenKey.Algorithm.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+                    throw .init(place: ".alg", message: "must be one of \(known), not \(shownText(word))")
                 }
                 let id = try fields.text("kid")
-                let secret = try Self.secret(fields, direct: "secret", &sources)
-                keys.append(.init(id: id, algorithm: algorithm, secret: secret))
+                let secret = try Self.secret(fields, direct: "secret", isPublic: !algorithm.isSymmetric, &sources)
+                do throws(TokenKey.Problem) { _ = try TokenKey(id: id, algorithm: algorithm, bytes: secret) } catch {
+                    throw .init(message: error.message)
+                }
+                keys.append(
+                    .init(id: id, algorithm: word, secret: secret, bytesMin: algorithm.isSymmetric ? algorithm.secretBytesMin : 0))
             } catch { throw error.within(index) }
         }
         return keys
@@ -71,15 +77,16 @@ enum KeySettings {
     static let secretsMax = 4
 
     /// One of `direct`, `file` and `env`.
-    private static func secret(_ fields: ObjectFields, direct: String, _ sources: inout SecretSources) throws(SettingKind.Problem) -> Secret
-    {
+    private static func secret(
+        _ fields: ObjectFields, direct: String, isPublic: Bool = false, _ sources: inout SecretSources
+    ) throws(SettingKind.Problem) -> Secret {
         let ways = [direct, "file", "env"].filter { fields.members[$0] != nil }
         guard ways.count == 1, let way = ways.first, let text = try fields.text(way) else {
             throw .init(message: "needs exactly one of \(direct), file and env")
         }
         do throws(SettingKind.Problem) {
             switch way {
-            case "file": return try sources.secret(file: text)
+            case "file": return try sources.secret(file: text, isPublic: isPublic)
             case "env": return try sources.secret(variable: text)
             default: return Secret(Array(text.utf8))
             }

@@ -16,8 +16,8 @@ struct SecretSources {
         return Secret(Array(text.utf8))
     }
 
-    /// The file without the newline at its end.
-    mutating func secret(file path: String) throws(SettingKind.Problem) -> Secret {
+    /// The file without the newline at its end. What `isPublic` others may read, but not write.
+    mutating func secret(file path: String, isPublic: Bool = false) throws(SettingKind.Problem) -> Secret {
         let file: SmallFile
         do throws(SmallFile.Failure) { file = try SmallFile.read(path, byteCountMax: Self.byteCountMax) } catch {
             throw .init(message: "names the file \(shownPath(path)): \(error.message)")
@@ -26,7 +26,12 @@ struct SecretSources {
         if bytes.last == 0x0A { bytes.removeLast() }
         if bytes.last == 0x0D { bytes.removeLast() }
         guard !bytes.isEmpty else { throw .init(message: "names the file \(shownPath(path)), which is empty") }
-        if file.mode & 0o077 != 0 {
+        if isPublic, file.mode & 0o022 != 0 {
+            warnings.append(
+                "\(shownPath(path)) holds a key that tokens are believed by and can be written by other users (mode 0\(String(file.mode, radix: 8))): chmod 644"
+            )
+        }
+        if !isPublic, file.mode & 0o077 != 0 {
             warnings.append(
                 "\(shownPath(path)) holds a secret and is open to other users (mode 0\(String(file.mode, radix: 8))): chmod 600")
         }

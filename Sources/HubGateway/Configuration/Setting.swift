@@ -100,7 +100,7 @@ extension Setting {
         Setting(path, .text(check), isLive: live, help) { _, configuration in
             configuration[keyPath: field].map { .text($0) } ?? .absent
         } write: { value, _, configuration in
-            configuration[keyPath: field] = value.asText
+            if case .absent = value { configuration[keyPath: field] = nil } else { configuration[keyPath: field] = value.asText }
         }
     }
 

@@ -5,7 +5,7 @@ import HubNet
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
     static let all: [Setting] = [
-        node, tls, redis, embedded, access, hooks, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
+        node, tls, redis, embedded, access, tokens, hooks, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
     ].flatMap { $0 }
 
     private static let node: [Setting] = [
@@ -65,7 +65,8 @@ enum SettingTable {
 
     private static let access: [Setting] = [
         Setting(
-            "auth.keys", .tokenKeys, isLive: true, "Keys that tokens are signed with: kid, alg (\"HS256\"), and secret, file or env, each."
+            "auth.keys", .tokenKeys, isLive: true,
+            "Keys that tokens are signed with: kid, alg (HS256, HS384, HS512, RS256, PS256, ES256, ES384, EdDSA), and secret, file or env, each."
         ) {
             .tokenKeys($1.tokenKeys)
         } write: { value, _, configuration in
@@ -200,6 +201,7 @@ enum SettingTable {
         .namespaceDuration(
             "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
             "How long a message id is remembered, so that a retry isn't published twice."),
+        .rights,
     ]
 
     private static let diagnostics: [Setting] = [

@@ -35,7 +35,7 @@ enum SettingValue: Sendable {
         case .tokenKeys(let keys):
             keys.isEmpty
                 ? "none"
-                : keys.map { ($0.id.map { shownText($0) } ?? "without kid") + " (\($0.algorithm), secret \($0.secret))" }.joined(
+                : keys.map { ($0.id.map { shownText($0) } ?? "without kid") + " (\($0.algorithm), \($0.secret))" }.joined(
                     separator: ", ")
         case .apiKeys(let keys):
             keys.isEmpty ? "none" : keys.map { "\(shownText($0.id)) (\($0.scopes.joined(separator: ", ")))" }.joined(separator: ", ")

@@ -37,6 +37,8 @@ extension GatewayLoop {
         case .publish: return authorized(request, .publish, on: id) { publish(request, on: id) }
         case .history(let channel): return authorized(request, .read, on: id) { history(request, of: channel, on: id) }
         case .nodes: return authorized(request, .read, on: id) { listNodes(on: id) }
+        case .disconnect(let user): return authorized(request, .admin, on: id) { disconnect(user, request, on: id) }
+        case .revocations: return authorized(request, .admin, on: id) { revoke(request, on: id) }
         }
     }
 
@@ -193,12 +195,19 @@ extension GatewayLoop {
     func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
             if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8)), key.rights) }
-            let claims = try tokens.verify(credential, nowMilliseconds: wallMilliseconds()).get()
-            return .user(claims.user, rights: .user(claims.user), expires: claims.expires)
+            return .token(try claims(of: credential))
+        }
+        if let token = request.queryValue("token") {
+            guard configuration.tokens.areTakenFromQuery else {
+                throw WireError(
+                    .unauthenticated,
+                    "a token in the URL isn't taken here (auth.queryToken): send it in the Authorization header, or by connect")
+            }
+            return .token(try token.withUnsafeBytes { judge($0) }.get())
         }
         if request.header("authorization") != nil { throw foreignCredential(request, "a token, or no such header") }
         guard configuration.isDevelopment else { return .later }
-        if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .user(user, rights: .everything, expires: nil) }
+        if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .named(user) }
         if !configuration.tokenKeys.isEmpty { return .later }
         throw WireError(.unauthenticated, "add ?user=NAME to the URL: in development mode that's all it takes")
     }

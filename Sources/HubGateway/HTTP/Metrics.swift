@@ -118,6 +118,10 @@ enum Metrics {
         page.family("hub_security_events_total", "Refusals by their kind (docs/security.md), logged or not.", "counter")
         for event in SecurityEvent.allCases { page.sample("event", event.name, sum(loops) { $0.security[event.rawValue] }) }
         page.counter("hub_authentication_failures_total", "Tokens and API keys refused.", sum(loops) { $0.authenticationFailures })
+        page.counter(
+            "hub_rights_lost_total", "Subscriptions and watchings ended because the right to them was gone.", sum(loops) { $0.rightsLost })
+        page.counter("hub_revoked_closed_total", "Connections closed by an operator's word.", sum(loops) { $0.revokedClosed })
+        page.gauge("hub_revocations", "Revocations that hold.", UInt64(max(backplane.revocations, 0)))
         page.gauge("hub_broker_up", "1 while the broker (Redis or embedded) is reached and proven.", backplane.linkUp ? 1 : 0)
         page.gauge("hub_redis_link_up", "1 while Redis is reached and proven; 0 also without Redis.", usesRedis && backplane.linkUp ? 1 : 0)
         page.gauge("hub_store_full", "1 while the store has no room for anything new.", backplane.storeFull ? 1 : 0)

@@ -14,6 +14,9 @@ enum Route {
     case presence, publish, nodes
     /// Of the channel.
     case history([UInt8])
+    /// Of the user.
+    case disconnect([UInt8])
+    case revocations
 
     /// nil: there's no such route, with this configuration.
     init?(_ path: [[UInt8]], _ configuration: Configuration) {
@@ -36,8 +39,10 @@ enum Route {
             case "presence": self = .presence
             case "publish": self = .publish
             case "nodes": self = .nodes
+            case "revocations": self = .revocations
             default: return nil
             }
+        case ("v1", 4) where words[1] == "users" && path[3].elementsEqual("disconnect".utf8): self = .disconnect(path[2])
         case ("v1", 3) where words[1] == "presence": self = .user(path[2])
         case ("v1", 4) where words[1] == "channels" && path[3].elementsEqual("history".utf8): self = .history(path[2])
         case ("v1", 3) where words[1] == "sse": self = .streamPost(path[2])
@@ -58,7 +63,7 @@ enum Route {
         case .server: false
         case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: method == .get || method == .head
         case .socket, .echo: method == .get
-        case .presence, .publish, .streamPost: method == .post
+        case .presence, .publish, .streamPost, .disconnect, .revocations: method == .post
         }
     }
 
@@ -68,7 +73,7 @@ enum Route {
         case .server: "GET, HEAD, POST, OPTIONS"
         case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: "GET, HEAD, OPTIONS"
         case .socket, .echo: "GET, OPTIONS"
-        case .presence, .publish, .streamPost: "POST, OPTIONS"
+        case .presence, .publish, .streamPost, .disconnect, .revocations: "POST, OPTIONS"
         }
     }
 }

@@ -13,7 +13,9 @@ extension GatewayLoop: ServerHandler {
 
     /// Who wants to come in, found out before the upgrade.
     enum Credential {
-        case user(Name, rights: Rights, expires: UInt64?)
+        case token(TokenClaims)
+        /// Development mode believes the URL.
+        case named(Name)
         case service(Name, Rights)
         /// Must send `connect` within the deadline.
         case later
@@ -34,11 +36,14 @@ extension GatewayLoop: ServerHandler {
         session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
         session.defaultChannel = defaultChannel
         switch credential {
-        case .user(let user, let rights, let expires):
+        case .token(let claims):
+            session.phase = .opening
+            adopt(claims, in: &session)
+            claimedChannels[id.index] = claims.channels.isEmpty ? nil : claims.channels
+        case .named(let user):
             session.phase = .opening
             session.user = user
-            session.rights = rights
-            session.tokenExpires = expires
+            session.rights = .everything
         case .service(let key, let rights):
             session.phase = .opening
             session.user = key
@@ -74,8 +79,9 @@ extension GatewayLoop: ServerHandler {
         let index = Int(id.index)
         if let refusal = judgeOpening(id) { return turnAway(id, refusal) }
         sessions[index].phase = .opening
-        if let expires = sessions[index].tokenExpires { scheduleExpiry(of: id, at: expires) }
+        if sessions[index].tokenExpires != nil { scheduleExpiry(of: id) }
         let session = sessions[index]
+        let claimed = claimedChannels.removeValue(forKey: id.index) ?? []
         var wanted: [(Name, WireError?)] = []
         if !session.isService {
             outbox.append(
@@ -83,9 +89,13 @@ extension GatewayLoop: ServerHandler {
                     user: session.user, device: session.device, connection: node.connection(session.serial), since: session.since))
             if let inbox = Inbox.channel(of: session.user) { wanted.append((inbox, nil)) }
         }
-        if !session.defaultChannel.isEmpty && !wanted.contains(where: { $0.0 == session.defaultChannel }) {
-            let allowed = session.rights.maySubscribe(to: session.defaultChannel)
-            wanted.append((session.defaultChannel, allowed ? nil : session.rights.refusal))
+        for channel in claimed + (session.defaultChannel.isEmpty ? [] : [session.defaultChannel])
+        where !wanted.contains(where: { $0.0 == channel }) {
+            let allowed = session.rights.maySubscribe(to: channel)
+            wanted.append((channel, allowed ? nil : session.rights.refusal(.subscribe, in: channel)))
+        }
+        for place in wanted.indices where place >= configuration.limits.channels {
+            wanted[place].1 = WireError(.tooMany, "more than \(configuration.limits.channels) channels on one connection (limits.channels)")
         }
         let batch = makeBatch(.welcome, count: wanted.count, on: id)
         let resumed = session.isStream ? resumePositions.removeValue(forKey: id.index) : nil
@@ -253,6 +263,8 @@ extension GatewayLoop: ServerHandler {
         early[id.index] = nil
         connectRequests[id.index] = nil
         forgetPaces(of: index)
+        claimedChannels[id.index] = nil
+        stopTokenTimer(id.index)
         let session = sessions[index]
         stopTyping(of: session, id.index)
         if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
@@ -269,28 +281,6 @@ extension GatewayLoop: ServerHandler {
     func tellClosed(_ session: Session, clean: Bool) {
         guard session.phase != .anonymous, !session.isService, !session.user.isEmpty else { return }
         outbox.append(.closed(connection: node.connection(session.serial), clean: clean))
-    }
-
-    // MARK: Tokens
-
-    func scheduleExpiry(of id: ConnectionID, at expires: UInt64) {
-        let now = wallMilliseconds()
-        _ = net.schedule(
-            after: .milliseconds(expires > now ? expires - now : 0), kind: TimerKind.tokenExpiry.rawValue, value: id.packed)
-    }
-
-    private static let timerSlack = Span.seconds(60)
-
-    /// The timer of a token that was refreshed meanwhile finds a later expiry and does nothing.
-    func tokenExpired(_ id: ConnectionID) {
-        guard isCurrent(id), let expires = sessions[Int(id.index)].tokenExpires else { return }
-        let now = wallMilliseconds()
-        guard expires <= now + 5 else {
-            // Refreshed meanwhile, and then it has another timer; unless the two clocks were read with a pause between, and this one came early.
-            if expires - now < Self.timerSlack.milliseconds { scheduleExpiry(of: id, at: expires) }
-            return
-        }
-        net.close(id, code: CloseCode.tokenExpired.rawValue, reason: "the token has expired: connect with a new one")
     }
 
     // MARK: Node
@@ -318,8 +308,9 @@ extension GatewayLoop: ServerHandler {
         typingThrottle.throttle = configuration.typing.throttle
         typingThrottle.expire = configuration.typing.expire
         typingBoard.expire = configuration.typing.expire
-        tokens = TokenVerifier(configuration)
+        tokens = TokenVerifier(configuration, and: keySet)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+        changeRules(to: Grants.rules(configuration))
     }
 
     func shutDown() {

@@ -8,13 +8,15 @@ extension GatewayLoop {
     func history(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
-            guard sessions[Int(id.index)].rights.maySubscribe(to: channel) else { throw sessions[Int(id.index)].rights.refusal }
             let query = try historyQuery(request, bytes, on: id)
             let requestId = RequestID(request.id.bytes(in: bytes))
+            // Part of a subscription that was allowed.
             if case .position(let position)? = query.after, query.before == nil, !query.isReverse, isCatchingUp(id, channel) {
                 catchUp(id, channel, from: position, limit: query.limit, requestId)
                 return
             }
+            let rights = sessions[Int(id.index)].rights
+            guard rights.mayReadHistory(of: channel) else { throw rights.refusal(.history, in: channel) }
             promised[id.index, default: 0] += query.bytesMax
             let key = note(.history(channel: channel, query), request, bytes, on: id)
             outbox.append(.readHistory(channel, Boxed(query), tag: tag(key)))

@@ -56,8 +56,9 @@ extension GatewayLoop {
 
     func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
-            guard sessions[Int(id.index)].rights.mayWatch else { throw sessions[Int(id.index)].rights.refusal }
             let users = try readUsers(request, bytes)
+            let rights = sessions[Int(id.index)].rights
+            guard users.allSatisfy(rights.mayWatch) else { throw rights.refusal(.watch) }
             let added = users.count { watched.slot(of: $0).map { !watched.contains(id.index, on: $0) } ?? true }
             guard watched.count(of: id.index) + added <= configuration.limits.watch else {
                 throw WireError(.tooMany, "more than \(configuration.limits.watch) watched users on one connection (limits.watch)")
@@ -98,7 +99,7 @@ extension GatewayLoop {
         for slot in watched.removeAll(index) { unwatchIfEmpty(slot) }
     }
 
-    private func unwatchIfEmpty(_ slot: Int) {
+    func unwatchIfEmpty(_ slot: Int) {
         let user = watched.name(at: slot)
         if watched.removeIfEmpty(slot) { outbox.append(.unwatch([user], loop: number)) }
     }

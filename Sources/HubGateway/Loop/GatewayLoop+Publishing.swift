@@ -11,7 +11,7 @@ extension GatewayLoop {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
+            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal(.publish, in: channel) }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
@@ -63,6 +63,7 @@ extension GatewayLoop {
             }
         case .httpPublish(let channel, let messageId, _):
             answerPublish(result, channel: channel, messageId: messageId, to: waiting.connection)
+        case .httpRevoke(let revocation): revocationPublished(result, revocation, to: waiting.connection)
         case .httpPublishPart(let batch, let place, _): answerPublish(result, batch: batch, place: place)
         default: break
         }
@@ -81,7 +82,7 @@ extension GatewayLoop {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
+            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal(.publish, in: channel) }
             let payload = request.payload.bytes(in: bytes)
             guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")

@@ -6,7 +6,10 @@ import HubWire
 /// One envelope: scanned in place, judged, carried out or refused. A refusal is always sent, with or without an id.
 extension GatewayLoop {
     func handle(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        switch EnvelopeScanner.scan(bytes, format: sessions[Int(id.index)].format, depthMax: configuration.limits.depth) {
+        let index = Int(id.index)
+        // The timer that ends the connection may be late; nothing is done for a token that is over.
+        if let expires = sessions[index].tokenExpires, expires <= wallMilliseconds() { return endExpired(id) }
+        switch EnvelopeScanner.scan(bytes, format: sessions[index].format, depthMax: configuration.limits.depth) {
         case .refused(let error, let range):
             // What can't be read costs its sender as much as what can.
             if let limited = judge(.ping, bytes: bytes.count, on: id) {
@@ -103,76 +106,6 @@ extension GatewayLoop {
     }
 
     // MARK: Connection
-
-    private func connect(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
-        let index = Int(id.index)
-        guard request.token.isPresent else {
-            refuse(WireError(.malformed, "token is missing"), request.id, in: bytes, on: id)
-            if sessions[index].phase == .anonymous { closeUnauthenticated(id, .tokenInvalid) }
-            return
-        }
-        guard !sessions[index].isService else {
-            refuse(WireError(.forbidden, "an API key's connection takes no token"), request.id, in: bytes, on: id)
-            return
-        }
-        if let refusal = judgeFailures(id) {
-            refuse(refusal, request.id, in: bytes, on: id)
-            if sessions[index].phase == .anonymous { closeForRate(id, refusal.error) }
-            return
-        }
-        scratch.removeAll()
-        let isReadable = request.text(request.token, in: bytes, into: &scratch)
-        let verdict =
-            isReadable
-            ? tokens.verify(scratch.bytes, nowMilliseconds: wallMilliseconds())
-            : .failure(WireError(.tokenInvalid, "the token isn't valid"))
-        switch verdict {
-        case .failure(let error):
-            authenticationFailed(error.code, on: id)
-            refuse(error, request.id, in: bytes, on: id)
-            if sessions[index].phase == .anonymous { closeUnauthenticated(id, error.code) }
-        case .success(let claims):
-            if sessions[index].phase == .anonymous {
-                sessions[index].user = claims.user
-                sessions[index].rights = .user(claims.user)
-                sessions[index].tokenExpires = claims.expires
-                if request.device.isPresent {
-                    guard let device = request.name(request.device, in: bytes, limit: configuration.limits.deviceBytes) else {
-                        let limit = configuration.limits.deviceBytes
-                        refuse(
-                            WireError(.badName, "device must be 1 to \(limit) bytes without control characters"), request.id, in: bytes,
-                            on: id)
-                        closeUnauthenticated(id, .badName)
-                        return
-                    }
-                    sessions[index].device = device
-                }
-                net.admit(id)
-                // The welcome comes first, so the ack of this request waits for it like every other answer.
-                connectRequests[id.index] = RequestID(request.id.bytes(in: bytes))
-                open(id)
-            } else if claims.user == sessions[index].user {
-                sessions[index].tokenExpires = claims.expires
-                scheduleExpiry(of: id, at: claims.expires)
-                acknowledgeConnect(RequestID(request.id.bytes(in: bytes)), on: id)
-            } else {
-                refuse(WireError(.forbidden, "the token is another user's: a connection keeps its user"), request.id, in: bytes, on: id)
-            }
-        }
-    }
-
-    func acknowledgeConnect(_ requestId: RequestID, on id: ConnectionID) {
-        guard requestId.isPresent else { return }
-        let user = sessions[Int(id.index)].user
-        requestId.withBytes { raw in
-            send(to: id, as: .reply) { EnvelopeEncoder.ackConnect(id: raw, user: user, format: $0, into: &$1) }
-        }
-    }
-
-    private func closeUnauthenticated(_ id: ConnectionID, _ code: ErrorCode) {
-        let close: CloseCode = code == .tokenExpired ? .tokenExpired : .tokenInvalid
-        net.close(id, code: close.rawValue, reason: code.rawValue)
-    }
 
     private func leave(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         acknowledge(request.id, in: bytes, channel: nil, on: id)

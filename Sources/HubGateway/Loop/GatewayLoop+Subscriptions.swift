@@ -21,7 +21,7 @@ extension GatewayLoop {
                 wanted.append((channel, try position(request.position, in: bytes, escapes: request.escapes), nil))
             }
             for index in wanted.indices where !sessions[Int(id.index)].rights.maySubscribe(to: wanted[index].channel) {
-                wanted[index].refusal = sessions[Int(id.index)].rights.refusal
+                wanted[index].refusal = sessions[Int(id.index)].rights.refusal(.subscribe, in: wanted[index].channel)
             }
             // One subscription of a channel after the other, or a page of the second could repeat what the first has brought live.
             if sessions[Int(id.index)].waiting > 0, wanted.contains(where: { isJoining(id, $0.channel) }) { return hold(bytes, on: id) }
@@ -109,7 +109,7 @@ extension GatewayLoop {
     }
 
     /// False when it was neither a member nor about to become one.
-    private func leave(_ id: ConnectionID, _ slot: Int) -> Bool {
+    func leave(_ id: ConnectionID, _ slot: Int) -> Bool {
         if channels.remove(id.index, from: slot) {
             numbers.subscriptions -= 1
             return true

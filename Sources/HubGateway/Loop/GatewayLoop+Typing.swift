@@ -12,7 +12,7 @@ extension GatewayLoop {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal }
+            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal(.publish, in: channel) }
             let payload = request.payload.bytes(in: bytes)
             guard request.payload.isPresent, let isTyping = Payload.isTyping(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")

@@ -16,6 +16,16 @@ final class GatewayLoop {
     let log: Log
     var configuration: Configuration
     var tokens: TokenVerifier
+    /// Of the key set that tokens are checked with beside the configuration's own keys.
+    var keySet: [TokenKey] = []
+    /// Set before the loop's thread begins.
+    var keySetReader: KeySetReader?
+    /// What the namespaces' rules grant, and what tokens granted: one of each for all connections that have the same.
+    var rules: Grants
+    var grantsKnown: Set<Grants> = []
+    var grantsLimit = 1024
+    /// Of all nodes, as the backplane tells them.
+    var revocations = RevocationList()
     var apiKeys: APIKeyVerifier
     var chance: Chance
     var origins: OriginList
@@ -35,6 +45,10 @@ final class GatewayLoop {
     var connectRequests: [UInt32: RequestID] = [:]
     /// Of streams that aren't welcomed yet: where in its default channel the client stands.
     var resumePositions: [UInt32: Position] = [:]
+    /// Of connections that aren't open yet: the channels that their tokens name.
+    var claimedChannels: [UInt32: [Name]] = [:]
+    /// By connection: the warning of its token's end, or the end itself.
+    var tokenTimers: [TimerID?] = []
     let streamKeys: StreamKeys
 
     // Channels.
@@ -92,6 +106,7 @@ final class GatewayLoop {
         paces = Paces(configuration.limits)
         userPaces = UserPaces(configuration.limits)
         tokens = TokenVerifier(configuration)
+        rules = Grants.rules(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
         typingThrottle = TypingThrottle(throttle: configuration.typing.throttle, expire: configuration.typing.expire)
         typingBoard = TypingBoard(expire: configuration.typing.expire)
@@ -115,6 +130,7 @@ final class GatewayLoop {
         case tokenExpiry = 2
         case typing = 3
         case userConnections = 4
+        case tokenWarning = 10
     }
 
     /// The wall clock, read once a turn at most.
@@ -135,7 +151,8 @@ extension GatewayLoop: LoopHandler {
     func timerFired(kind: UInt32, value: UInt64) {
         switch TimerKind(rawValue: kind) {
         case .presenceFlush: flushPresence()
-        case .tokenExpiry: tokenExpired(ConnectionID(packed: value))
+        case .tokenExpiry: tokenEnding(ConnectionID(packed: value))
+        case .tokenWarning: tokenWarning(ConnectionID(packed: value))
         case .typing: typingTimePassed()
         case .userConnections: askForConnections(ConnectionID(packed: value))
         case nil: break
@@ -221,7 +238,11 @@ extension GatewayLoop: LoopHandler {
         case .settled(let result, let tag): settled(result, tag: tag)
         case .nodeCount(let count): userPaces.change(nodes: count)
         case .health(let health): healthChanged(health)
+        case .revoked(let revocations, let isLive): revoked(revocations, isLive: isLive)
         case .reconfigured(let configuration): reconfigure(configuration)
+        case .keySet(let keys):
+            keySet = keys
+            tokens = TokenVerifier(configuration, and: keys)
         case .secured(let tls): net.tls = tls
         case .shutDown: shutDown()
         }

@@ -17,6 +17,7 @@ struct Pending {
         case httpPresence
         case httpPresenceMany
         case httpNodes
+        case httpRevoke(Revocation)
         case streamPost
         case userConnections
     }

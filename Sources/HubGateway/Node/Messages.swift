@@ -2,6 +2,7 @@ import HubBase
 import HubCore
 import HubFetch
 import HubNet
+import HubToken
 import HubWire
 
 /// What a gateway loop asks of the backplane. Posted in one batch at the end of a turn.
@@ -72,6 +73,10 @@ enum LoopMessage: Sendable {
     case nodeCount(Int)
 
     case health(NodeHealth)
+    /// `isLive`: said just now; otherwise read from what is kept.
+    case revoked([Revocation], isLive: Bool)
+    /// All keys of the key set, in place of those before.
+    case keySet([TokenKey])
     case reconfigured(Configuration)
     /// For TLS connections that come from now on.
     case secured(TLSContext)

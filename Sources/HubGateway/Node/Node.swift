@@ -15,6 +15,7 @@ package final class Node {
     private let wakers: [LoopWaker]
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
+    private let keySetReader: KeySetReader?
     private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What the loops serve TLS with; the main thread changes it.
     private var tls: NodeTLS?
@@ -86,6 +87,13 @@ package final class Node {
         mailboxes = gateways.map(\.mailbox)
         let targets = zip(mailboxes, wakers).map { (mailbox: $0, waker: $1) }
         let seed = system.next()
+        keySetReader = try KeySetReader(configuration, log: log) { keys in
+            for target in targets {
+                target.mailbox.post(.keySet(keys))
+                target.waker.wake()
+            }
+        }
+        for gateway in gateways { gateway.keySetReader = keySetReader }
 
         let snapshots = try SnapshotKeeper.open(configuration, log: log, state: state, at: Node.monotonicNow())
         var threads: [LoopThread] = []
@@ -93,7 +101,8 @@ package final class Node {
             let backend: RedisBackend
             do throws(RedisBackend.Problem) {
                 backend = try RedisBackend(
-                    loop: backplaneNet, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
+                    loop: backplaneNet, redis: configuration.redis, timers: configuration.presence,
+                    namespaces: configuration.brokerNamespaces,
                     incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
             } catch { throw NetError(number: 0, description: error.description) }
             let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
@@ -134,7 +143,7 @@ package final class Node {
                     var embedded: MemoryBroker?
                     if hostsBackplane {
                         let broker = MemoryBroker(
-                            namespaces: configuration.namespaces, chance: Chance(seed: seed &+ 1), node: identity.incarnation)
+                            namespaces: configuration.brokerNamespaces, chance: Chance(seed: seed &+ 1), node: identity.incarnation)
                         if case (_, .snapshot(let channels, let generation, let keepsEpochs))? = snapshots {
                             broker.restore(channels, generation: generation, keepsEpochs: keepsEpochs, at: start)
                         }
@@ -196,6 +205,7 @@ package final class Node {
         }
         backplaneMailbox.post(.reconfigured(configuration))
         backplaneWaker.wake()
+        keySetReader?.readSoon()
     }
 
     /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is
@@ -220,6 +230,7 @@ package final class Node {
         backplaneMailbox.post(.stop)
         backplaneWaker.wake()
         _ = impatient()
+        keySetReader?.stop()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }

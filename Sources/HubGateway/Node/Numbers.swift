@@ -32,6 +32,10 @@ struct LoopNumbers: Sendable {
     var floods: UInt64 = 0
     /// Connections closed, or not opened, by `limits.connectionsPerUser`.
     var refusedByUser: UInt64 = 0
+    /// Subscriptions and watchings that ended because the right to them did.
+    var rightsLost: UInt64 = 0
+    /// Connections closed by an operator's word.
+    var revokedClosed: UInt64 = 0
     /// Open streams of events; they're among the sessions.
     var streams = 0
     /// Posts to streams that this loop answered, by what became of them.
@@ -62,4 +66,5 @@ struct BackplaneNumbers: Sendable {
     var hooks = HookNumbers()
     /// Events that wait in the partitions that this node delivers, and how long the oldest does.
     var hookBacklog: (length: Int, oldest: Span) = (0, .zero)
+    var revocations = 0
 }

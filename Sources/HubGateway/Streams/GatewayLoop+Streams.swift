@@ -19,7 +19,7 @@ extension GatewayLoop {
         if let refusal = judgeFailures(id) { return turnAway(noted(refusal, on: id), request) }
         do throws(WireError) {
             let credential = try credential(request)
-            if case .user = credential, bearer(request) == nil, request.header("origin") == nil, let refusal = judgeHost(request) {
+            if case .named = credential, request.header("origin") == nil, let refusal = judgeHost(request) {
                 // Development mode believes the URL. Pages send no Origin with a GET to their own host, and a name may have been pointed at this machine.
                 throw refusal
             }

@@ -231,6 +231,7 @@ private struct Fields {
         let start = place
         let found = try take(Int(try number(UInt8.self)))
         if found.isEmpty { return .empty }
+        if found.elementsEqual(RevocationKeeper.channel.bytes) { return RevocationKeeper.channel }
         guard let name = Name(validating: found) else { throw .malformed("a name", place: start) }
         return name
     }

@@ -1,0 +1,155 @@
+import HubBase
+import HubCore
+import HubNet
+import HubToken
+import HubWire
+
+/// Operators against tokens and connections: `POST /v1/revocations`, `POST /v1/users/{user}/disconnect`, and what becomes of them on this loop.
+extension GatewayLoop {
+    /// How long a disconnection is kept for nodes that hear of it late.
+    private static let disconnectionKept: UInt64 = 60_000
+
+    func disconnect(_ segment: [UInt8], _ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        do throws(WireError) {
+            guard let user = Name(validating: segment) else {
+                throw WireError(.badName, "a user must be 1 to 255 bytes of UTF-8 without control characters")
+            }
+            var mayReturn = false
+            let body = request.body
+            if !body.isEmpty {
+                try BodyFields.each(body, limits: configuration.limits) { (key, value) throws(WireError) in
+                    guard key == "mayReturn" else { return }
+                    guard value.kind == .bool else { throw WireError(.malformed, "mayReturn must be true or false") }
+                    mayReturn = value.range.bytes(in: body).count == 4
+                }
+            }
+            let now = wallMilliseconds()
+            return revoke(
+                Revocation(.connections(user, mayReturn: mayReturn), before: now, expires: now + Self.disconnectionKept), on: id)
+        } catch {
+            return .respond(.error(error))
+        }
+    }
+
+    func revoke(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome {
+        do throws(WireError) { return revoke(try revocation(request.body), on: id) } catch { return .respond(.error(error)) }
+    }
+
+    private func revocation(_ body: UnsafeRawBufferPointer) throws(WireError) -> Revocation {
+        var subjects: [Revocation.Subject] = []
+        let now = wallMilliseconds()
+        var before: UInt64?
+        try BodyFields.each(body, limits: configuration.limits) { (key, value) throws(WireError) in
+            switch key {
+            case "user": subjects.append(.user(try BodyFields.name(value, body, key, limit: Name.lengthMax)))
+            case "token": subjects.append(.token(try BodyFields.name(value, body, key, limit: Name.lengthMax)))
+            case "all":
+                guard value.kind == .bool, value.range.bytes(in: body).count == 4 else {
+                    throw WireError(.malformed, "all can only be true")
+                }
+                subjects.append(.everyone)
+            case "before":
+                guard value.kind == .number, let time = JSONText.unsigned(value.range.bytes(in: body)) else {
+                    throw WireError(.malformed, "before must be milliseconds since 1970 (an integer from 0 to 2^53 - 1)")
+                }
+                guard time <= now + configuration.tokens.leeway.milliseconds else {
+                    throw WireError(.malformed, "before is later than now: tokens that don't exist yet can't be revoked")
+                }
+                before = time
+            default: break
+            }
+        }
+        guard subjects.count == 1, let subject = subjects.first else {
+            throw WireError(.malformed, "give exactly one of user, token (a jti) and all (true)")
+        }
+        if case .token = subject, before != nil {
+            throw WireError(.malformed, "before goes with user or all: a token has one time of issue")
+        }
+        return Revocation(subject, before: before ?? now, expires: now + configuration.tokens.lifeMax.milliseconds)
+    }
+
+    private func revoke(_ revocation: Revocation, on id: ConnectionID) -> RequestOutcome {
+        guard revocations.count < RevocationList.countMax else {
+            return .respond(
+                .error(
+                    WireError(
+                        .storeFull, "\(RevocationList.countMax) revocations are kept already: revoke all tokens of before now",
+                        mayRetry: false)))
+        }
+        let key = pending.insert(Pending(kind: .httpRevoke(revocation), connection: id, id: .none))
+        let publication = RevocationKeeper.publication(revocation, wall: wallMilliseconds())
+        outbox.append(.publish(publication, channel: RevocationKeeper.channel, attempt: nil, tag: tag(key)))
+        return .pending
+    }
+
+    func revocationPublished(_ result: Result<PublishResult, WireError>, _ revocation: Revocation, to connection: ConnectionID) {
+        if case .failure(let error) = result { return net.respond(.error(error), to: connection) }
+        log.info("tokens.revoked", ["what": revocation.subject.kind])
+        net.respond(
+            .json(200) { body in
+                switch revocation.subject {
+                case .user(let user), .connections(let user, _):
+                    body.key("user")
+                    body.string(user)
+                case .token(let token):
+                    body.key("token")
+                    body.string(token)
+                case .everyone:
+                    body.key("all")
+                    body.bool(true)
+                }
+                body.key("before")
+                body.number(revocation.before)
+                body.key("expires")
+                body.number(revocation.expires)
+            }, to: connection)
+    }
+
+    // MARK: Their effect
+
+    /// What the node has heard of: tokens are held against it from now on, and the connections that it speaks of are closed.
+    func revoked(_ news: [Revocation], isLive: Bool) {
+        revocations.expire(at: wallMilliseconds())
+        for revocation in news {
+            revocations.add(revocation)
+            closeConnections(of: revocation, isLive)
+        }
+    }
+
+    private func closeConnections(of revocation: Revocation, _ isLive: Bool) {
+        var mark: UInt64 = 0
+        if case .token(let tokenId) = revocation.subject { mark = TokenMark.of(tokenId) }
+        for index in sessions.indices where kinds[index] == .session {
+            let session = sessions[index]
+            guard session.phase != .anonymous, session.phase != .leaving else { continue }
+            let issued = session.tokenIssued == 0 ? nil : session.tokenIssued
+            let isMeant: Bool
+            var code = CloseCode.disconnected
+            switch revocation.subject {
+            case .user(let user): isMeant = session.tokenExpires != nil && session.user == user && RevocationList.covers(revocation, issued)
+            case .token: isMeant = session.tokenMark == mark
+            case .everyone: isMeant = session.tokenExpires != nil && RevocationList.covers(revocation, issued)
+            case .connections(let user, let mayReturn):
+                // Heard late, it doesn't speak of those who came since.
+                isMeant = !session.isService && session.user == user && (isLive || session.since <= revocation.before)
+                if mayReturn { code = .disconnectedMayReturn }
+            }
+            guard isMeant else { continue }
+            numbers.revokedClosed += 1
+            let id = ConnectionID(index: UInt32(index), generation: session.generation)
+            net.close(id, code: code.rawValue, reason: code == .disconnected ? "ended by an operator" : "ended by an operator: come back")
+        }
+    }
+}
+
+extension Revocation.Subject {
+    /// For logs.
+    fileprivate var kind: String {
+        switch self {
+        case .user: "user"
+        case .token: "token"
+        case .everyone: "all"
+        case .connections: "connections"
+        }
+    }
+}

@@ -1,0 +1,137 @@
+"""A secret that is used everywhere is found nowhere: in no log, no metric, no answer, no close reason, no list of processes (field-faults B52)."""
+
+import json
+import pathlib
+import subprocess
+import time
+import urllib.parse
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from client import Client
+from hub import BINARIES, Hub, RedisServer, eventually, request, run, running
+from tokens import mint
+
+MARKER = "m4rk3r0f5ecre7s"
+SECRET, API_KEY, REDIS = (f"{MARKER}-{what}-which-is-long-enough-for-any-key" for what in ("signing", "api", "redis"))
+
+
+class Seen:
+    """Everything that came back from anywhere, and the texts that mustn't be in it."""
+
+    def __init__(self):
+        self.texts, self.forbidden = [], {"the marker": MARKER}
+
+    def add(self, what, text):
+        self.texts.append((what, text if isinstance(text, str) else json.dumps(text)))
+
+    def token(self, text):
+        """A token's signature is as good as the token."""
+        self.forbidden[f"a token ({len(self.forbidden)})"] = text.rsplit(".", 1)[-1] or text
+        return text
+
+    def judge(self):
+        found = [(name, what) for what, text in self.texts for name, secret in self.forbidden.items() if secret in text]
+        assert not found, found
+        assert len(self.texts) > 20 and len(self.forbidden) > 8
+
+
+def listed():
+    """The command lines of all processes."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            pass
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    redis = RedisServer(tmp_path)
+    with running(redis):
+        assert redis.command("CONFIG", "SET", "requirepass", REDIS) == "+OK"
+        signing = tmp_path / "signing.key"
+        signing.write_text(SECRET)
+        signing.chmod(0o600)
+        config = tmp_path / "hub.json5"
+        config.write_text(json.dumps({
+            "redis": {"url": redis.url}, "log": {"level": "debug"}, "namespaces": {"*": {"rights": ["*"]}},
+            "auth": {"keys": [{"kid": "k", "alg": "HS256", "file": str(signing)}], "queryToken": True, "origins": ["https://app.example"]},
+            "api": {"keys": [{"id": "ops", "env": "OPS_KEY", "scopes": ["admin"]}]}}))
+        environment = {"OPS_KEY": API_KEY, "HUB_CFG_REDIS__PASSWORD": REDIS}
+        hubs = [Hub(tmp_path, name=name, dev=False, config=config, environment=environment) for name in ("one", "two")]
+        with running(*hubs):
+            yield hubs, config, environment, signing
+
+
+def test_a_secret_that_is_used_everywhere_is_found_nowhere(nodes):
+    hubs, config, environment, signing = nodes
+    one, two = hubs
+    seen = Seen()
+
+    def good(**claims):
+        return seen.token(mint("alice", key=SECRET, headers={"kid": "k"}, **claims))
+
+    def connect(hub, **options):
+        """Whatever comes of it is seen."""
+        try:
+            with Client(hub, welcome=False, **options) as client:
+                seen.add("messages", client.gather(0.2))
+        except InvalidStatus as refused:
+            seen.add("refusal", f"{refused.response.headers} {refused.response.body.decode()}")
+
+    bad = {
+        "good": good(), "another key": seen.token(mint(key="x" * 40)), "expired": good(exp=int(time.time()) - 900), "a marker alone": seen.token(f"{MARKER}.{MARKER}.{MARKER}"),
+        "no algorithm": seen.token(f"e30.{MARKER}.c2lnbmF0dXJlLW9mLW5vYm9keQ"), "wrong claims": good(caps={"**": [MARKER]}), "an audience": good(aud=MARKER), "revoked": good(jti=f"{MARKER}-id"),
+    }
+    for hub in hubs:
+        for token in bad.values():
+            connect(hub, token=token)
+            connect(hub, path=f"/v1/ws?token={urllib.parse.quote(token)}&x=")
+            for text in (json.dumps({"type": "connect", "id": 1, "token": token}), '{"type":"connect","token":"%s' % token, '{"type":"connect","id":2,"token":["%s"]}' % token,
+                         # An unknown type is quoted to its sender, in 40 bytes: of a token that's the header.
+                         token, json.dumps({"type": "." * 40 + token, "id": 3})):
+                with Client(hub, welcome=False) as client:
+                    client.send_raw(text)
+                    try:
+                        seen.add("messages", client.gather(0.15))
+                    except ConnectionClosed as closed:
+                        seen.add("close", f"{closed} {client.inbox}")
+        with Client(hub, token=good()) as alice:
+            for token in bad.values():
+                seen.add("refresh", alice.try_request("connect", token=token))
+        for key in (API_KEY, API_KEY + "x", MARKER):
+            seen.add("api", str(request(f"{hub.url}/v1/presence/alice", key=key)))
+            seen.add("api", str(request(f"{hub.url}/v1/presence/bob?token={key}", key=key)))
+            seen.add("api", str(request(f"{hub.url}/v1/publish", method="POST", key=key, body=b'{"channel":')))
+            seen.add("api", str(request(f"{hub.url}/{key}")))
+        seen.add("metrics", str(request(f"{hub.url}/metrics", key=API_KEY)[2]))
+        seen.add("revocation", request(f"{hub.url}/v1/users/alice/disconnect", method="POST", body={}, key=API_KEY)[2])
+        with pytest.raises(InvalidStatus) as refused:
+            Client(hub, token=MARKER)
+        seen.add("refusal", refused.value.response.body.decode())
+
+    for flags in ([], ["--set", "auth.keys=[{secret:'%s'},{secret:'%s'}]" % (SECRET, SECRET[:9])], ["--set", f"redis.url=redis://u:{REDIS}@"]):
+        checked = run("hubd", "--check", "--config", config, *flags, environment=environment)
+        seen.add("check", checked.stdout + checked.stderr)
+    minted = run("hubctl", "token", "--user", "alice", "--key-file", signing)
+    seen.token(minted.stdout.strip())
+    seen.add("hubctl", minted.stderr)
+    for arguments, key in ((["presence", "alice"], API_KEY), (["presence", "alice"], MARKER), (["nodes"], API_KEY), (["publish", "room:1", "hi"], MARKER)):
+        done = run("hubctl", *arguments, environment={"HUB_URL": one.url, "HUB_API_KEY": key})
+        seen.add("hubctl", done.stdout + done.stderr)
+    follower = subprocess.Popen(
+        [BINARIES / "hubctl", "subscribe", "room:1"], env={"HUB_URL": two.url, "HUB_API_KEY": API_KEY, "PATH": "/usr/bin"}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    time.sleep(0.5)
+    seen.add("ps", "\n".join(line for line in listed() if "hubd" in line or "hubctl" in line))
+    follower.terminate()
+    seen.add("hubctl", follower.communicate(timeout=10)[0])
+
+    for hub in hubs:
+        assert hub.is_running
+        eventually(lambda hub=hub: "authentication.failed" in hub.log, 10)
+        hub.stop()
+        seen.add(f"log of {hub.name}", hub.log)
+    seen.judge()
