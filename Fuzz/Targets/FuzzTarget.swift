@@ -4,7 +4,7 @@
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case head, chunked, frames, handshake, proxy, inflate, envelope, packed, payload, answer, publication, reply, page, snapshot, events
-    case control
+    case control, trail
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -24,6 +24,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .snapshot: try fuzzSnapshot(bytes)
         case .events: try fuzzEvents(bytes)
         case .control: try fuzzControl(bytes)
+        case .trail: try fuzzTrail(bytes)
         }
     }
 }

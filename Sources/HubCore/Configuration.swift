@@ -148,6 +148,8 @@ package struct Configuration: Sendable {
     package var apiKeys: [APIKey] = []
 
     package var presence = PresenceTimers()
+    /// Whom clients may watch.
+    package var watchRule = WatchRule.everyone
 
     package struct Limits: Sendable {
         package var messageBytes = 64 * 1024

@@ -38,6 +38,16 @@ extension PresenceStoreContract {
         expectGrowing(changes)
     }
 
+    @Sendable static func updates(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let user: Name = "updates-1"
+        for turn in 0..<100 { nodes.0.apply(.up(turn % 2 == 0 ? .online : .away), user, "aaaaaaaaaaaa-1") }
+        #expect(fixture.run { nodes.1.recorder.changes(of: user).count == 100 })
+        let changes = nodes.1.recorder.changes(of: user)
+        #expect(changes.allSatisfy { $0.status != .offline })
+        expectGrowing(changes)
+    }
+
     @Sendable static func severalDevices(_ fixture: any PresenceStoreFixture) {
         let (one, two) = PresenceNode.pair(fixture)
         let user: Name = "devices-1"

@@ -16,8 +16,9 @@ class Client:
     """One connection. Messages that nobody waited for yet stay in `inbox`, in order. What it speaks is what the hub chose of its offer."""
 
     def __init__(
-            self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",)):
-        query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel)) if value}
+            self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",),
+            status=None):
+        query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel), ("status", status)) if value}
         address = f"ws://{server.address}{path}?{urllib.parse.urlencode(query)}"
         headers = {"Authorization": f"Bearer {token}"} if token else None
         self.socket = connect(

@@ -26,6 +26,15 @@ package enum Rights: Sendable, Equatable {
         return true
     }
 
+    /// Whether it may watch this user: itself always, others by the rule.
+    package func mayWatch(_ user: Name, by rule: WatchRule) -> Bool {
+        switch self {
+        case .everything: true
+        case .key(let reads, _): reads
+        case .user(let own): user == own || rule == .everyone
+        }
+    }
+
     /// Why it may not.
     package var refusal: WireError {
         switch self {

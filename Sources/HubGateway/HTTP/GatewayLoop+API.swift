@@ -26,7 +26,10 @@ extension GatewayLoop {
                     body.presence(record.change)
                     body.key("connections")
                     body.array { list in
-                        for connection in record.connections { list.object { $0.connection(connection) } }
+                        // Who is invisible shows to operators alone, who may ask to have it explained.
+                        for connection in record.connections where connection.state != .invisible {
+                            list.object { $0.connection(connection) }
+                        }
                     }
                     if let graceLeft = record.graceLeft {
                         body.key("graceLeft")
@@ -100,7 +103,7 @@ extension GatewayLoop {
 }
 
 extension JSONBody {
-    fileprivate mutating func presence(_ change: PresenceChange) {
+    mutating func presence(_ change: PresenceChange) {
         key("user")
         string(change.user)
         field("status", change.status.name)
@@ -110,7 +113,7 @@ extension JSONBody {
         number(change.lastSeen)
     }
 
-    fileprivate mutating func connection(_ connection: PresenceRecord.Connection) {
+    mutating func connection(_ connection: PresenceRecord.Connection) {
         key("connection")
         string(connection.connection)
         key("node")
@@ -129,7 +132,7 @@ extension JSONBody {
     }
 
     /// Said only when it holds: the store can't be asked, this is what was known last.
-    fileprivate mutating func stale(_ isStale: Bool) {
+    mutating func stale(_ isStale: Bool) {
         guard isStale else { return }
         key("stale")
         bool(true)

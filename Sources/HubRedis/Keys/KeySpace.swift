@@ -48,6 +48,7 @@ package struct KeySpace: Sendable {
         package static let reads: StaticString = "r:"
         // Of a user.
         package static let user: StaticString = "u:"
+        package static let trail: StaticString = "ut:"
         // Of a partition.
         package static let leases: StaticString = "pl"
         package static let grace: StaticString = "pg"

@@ -16,7 +16,7 @@ enum Call {
     case find(Sweep)
     case expire(Sweep)
     case states(StatesCall)
-    case inspect(Name, RequestTag)
+    case inspect(Name, explains: Bool, RequestTag)
     /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
     /// Where a subscribed channel stands.
@@ -56,7 +56,7 @@ extension Call {
         case .apply(let call): call.partition
         case .refresh(let call): call.partition
         case .find(let sweep), .expire(let sweep): sweep.partition
-        case .inspect(let user, _): Partition.of(user)
+        case .inspect(let user, _, _): Partition.of(user)
         case .announce: Lane.nodes
         case .position(_, _, let subject): subject.lane
         case .probe(_, let partition): partition
@@ -122,6 +122,8 @@ struct RefreshCall {
 struct Sweep {
     struct Entry {
         var isLease: Bool
+        /// Of a lease: its node doesn't announce itself any more. Only explain looks at it.
+        var isNodeDead = false
         /// As find gave it: it goes back unchanged.
         var score: [UInt8]
         var connection: [UInt8]

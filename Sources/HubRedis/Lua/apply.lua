@@ -1,67 +1,83 @@
 -- Connections up, changed, restored and down, of users of one partition.
--- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, then for each operation (its user's record in KEYS):
---       kind '+', 'r' or '-', connection, value ('+', 'r': what the record keeps of it; '-': grace in ms), version floor, user
+-- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions
+--       (µs), then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
+-- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
+-- what the record keeps of the connection; of '-' and 'x' grace in ms.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused because memory is full.
-local lease, userTTL, tombstoneTTL = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
 local versions = {}
 
-local function up(key, connection, value, floor, user, isRestore)
+local idly = {o = 'b', a = 'd', i = 'i'}
+
+local function up(key, trail, kind, connection, value, floor, user)
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
   local added = redis.pcall('ZADD', LEASES, text(now + lease), user .. '|' .. connection)
   if type(added) == 'table' and added.err then return '!' .. added.err end
-  redis.call('HSET', key, 'c:' .. connection, value)
+  local isNew = redis.call('HSET', key, 'c:' .. connection, value) == 1
   redis.call('PEXPIRE', key, userTTL)
   redis.call('ZREM', GRACE, user)
   local fields, _, state = record(key)
   if fields.s == state then return fields.v or '0' end
-  local v = version(fields, floor)
+  local v = version(fields, floor, step)
   local at = now
   -- Never seen, and invisible from the start: there's nothing to tell, and no moment to name.
-  local isSilent = not fields.s and (isRestore or state == 'offline')
+  local isSilent = not fields.s and (kind == 'r' or state == 'offline')
   if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
+  local cause
+  if kind == 'r' then
+    cause = fields.s and 'h' or 'r'
+  elseif isNew then
+    cause = 'c'
+  elseif kind == 's' then
+    cause = string.sub(value, 1, 1)
+  else
+    cause = idly[string.sub(value, 1, 1)]
+  end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
   if not isSilent then event(user, state, v, at) end
   return text(v)
 end
 
-local function down(key, connection, grace, floor, user)
-  local isKnown = redis.call('HDEL', key, 'c:' .. connection) == 1
+local function down(key, trail, kind, connection, grace, floor, user)
+  local fields, connections, state, value = record(key, 'c:' .. connection)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
-  local fields, connections, state = record(key)
-  if not isKnown then return fields.v or '0' end
+  if not value then return fields.v or '0' end
+  redis.call('HDEL', key, 'c:' .. connection)
+  local cause = kind == 'x' and 'x' or 'l'
   if connections == 0 then
     if not fields.s or fields.s == 'offline' then
       redis.call('PEXPIRE', key, tombstoneTTL)
       return fields.v or '0'
     end
-    if grace > 0 then
-      redis.call('HSET', key, 'l', text(now))
-      redis.call('ZADD', GRACE, text(now + grace), user)
-      return fields.v
-    end
     -- A clean leave is told at once, but not while others may still have to register again.
-    local held = redis.call('HMGET', META, 'ho', 'wa')
-    if now < (tonumber(held[1] or '') or 0) or now < (tonumber(held[2] or '') or 0) then
-      redis.call('HSET', key, 'l', text(now))
-      redis.call('ZADD', GRACE, text(now), user)
+    local waits = grace > 0
+    if not waits then
+      local held = redis.call('HMGET', META, 'ho', 'wa')
+      waits = now < (tonumber(held[1] or '') or 0) or now < (tonumber(held[2] or '') or 0)
+    end
+    if waits then
+      redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, value))
+      redis.call('ZADD', GRACE, text(now + grace), user)
       return fields.v
     end
   end
   if fields.s == state then return fields.v end
-  local v = version(fields, floor)
+  local v = version(fields, floor, step)
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
   if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
   event(user, state, v, now)
   return text(v)
 end
 
-local at = 6
-for i = 6, #KEYS do
+local at = 8
+for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
-  if kind == '-' then
-    versions[#versions + 1] = down(KEYS[i], connection, tonumber(value), floor, user)
+  if kind == '-' or kind == 'x' then
+    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, tonumber(value), floor, user)
   else
-    versions[#versions + 1] = up(KEYS[i], connection, value, floor, user, kind == 'r')
+    versions[#versions + 1] = up(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   end
   at = at + 5
 end

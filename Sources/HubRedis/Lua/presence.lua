@@ -1,6 +1,8 @@
--- Shared by apply and expire, put in front of both: time, a user's record, the feed.
--- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, then user records
+-- Shared by apply and expire, put in front of both: time, a user's record, the feed, the trail.
+-- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, then for each operation its user's record and trail
 local LEASES, GRACE, META, STREAM, FEED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- The first operation's record.
+local FIRST = 6
 
 -- `..` and tostring keep 14 digits only; a version has 16.
 local function text(number) return string.format('%.0f', number) end
@@ -9,14 +11,16 @@ local clock = redis.call('TIME')
 local micros = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local now = math.floor(micros / 1000)
 
--- What stands in a user's record: its fields, how many connections, and the state that they add up to. An invisible one counts as a
--- connection but adds nothing.
-local function record(key)
+-- What stands in a user's record: its fields, how many connections, the state that they add up to, and the value of the field `without`,
+-- which is about to go and doesn't count. An invisible connection counts as one but adds nothing.
+local function record(key, without)
   local all = redis.call('HGETALL', key)
-  local fields, connections, state = {}, 0, 'offline'
+  local fields, connections, state, gone = {}, 0, 'offline', nil
   for i = 1, #all, 2 do
     local name, value = all[i], all[i + 1]
-    if string.sub(name, 1, 2) == 'c:' then
+    if name == without then
+      gone = value
+    elseif string.sub(name, 1, 2) == 'c:' then
       connections = connections + 1
       local first = string.sub(value, 1, 1)
       if first == 'o' then state = 'online' elseif first == 'a' and state == 'offline' then state = 'away' end
@@ -24,13 +28,17 @@ local function record(key)
       fields[name] = value
     end
   end
-  return fields, connections, state
+  return fields, connections, state, gone
 end
 
--- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost.
-local function version(fields, floor)
-  local v = (tonumber(fields.v or '') or 0) + 1
-  if micros > v then v = micros end
+-- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost. `step` (microseconds): it tells no more of
+-- the time than last seen does. Of a record that is new, or was lost, it tells the time, so as to be above all that went before.
+local function version(fields, floor, step)
+  local known = tonumber(fields.v or '')
+  local v = (known or 0) + 1
+  local moment = micros
+  if known and step > 1 then moment = micros - micros % step end
+  if moment > v then v = moment end
   if floor + 1 > v then v = floor + 1 end
   return v
 end
@@ -41,6 +49,20 @@ local events, eventCount = {}, 0
 local function event(user, state, v, at)
   eventCount = eventCount + 1
   events[eventCount] = state .. ':' .. text(v) .. ':' .. text(at) .. ':' .. #user .. ':' .. user
+end
+
+-- Who and where a connection is, for the trail: its id, then what its field keeps behind the state's letter (node, device, since).
+local function place(connection, value) return #connection .. ':' .. connection .. string.sub(value or '', 3) end
+
+-- Notes a transition and its cause in the user's trail, for explain: state's letter (o, a, f), cause's letter, version, ms, length of the
+-- sweeper's name, that name, place. Kept: at least the last 50. A key of that name which isn't ours is left alone: nothing depends on the trail.
+local function note(key, ttl, cause, state, v, at, by, where)
+  if ttl == '0' then return end
+  local letter = state == 'offline' and 'f' or string.sub(state, 1, 1)
+  local length = redis.pcall('RPUSH', key, letter .. cause .. text(v) .. ':' .. text(at) .. ':' .. #by .. ':' .. by .. where)
+  if type(length) ~= 'number' then return end
+  if length > 60 then redis.call('LTRIM', key, -50, -1) end
+  redis.call('PEXPIRE', key, ttl)
 end
 
 -- Publishes all events of this call as one feed publication, with a position like a channel's.
