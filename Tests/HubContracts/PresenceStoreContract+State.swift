@@ -116,6 +116,26 @@ extension PresenceStoreContract {
         #expect(one.apply(.up(.online), "floor-1", "aaaaaaaaaaaa-1") == floor + 2)
     }
 
+    @Sendable static func behind(_ fixture: any PresenceStoreFixture) {
+        let (one, two) = PresenceNode.pair(fixture)
+        let user: Name = "behind-1", ghost: Name = "behind-2"
+        guard let first = one.apply(.up(.online), user, "aaaaaaaaaaaa-1"), let seen = one.apply(.up(.invisible), ghost, "aaaaaaaaaaaa-2")
+        else {
+            Issue.record("refused")
+            return
+        }
+        // As after a failover that lost what came later: a watcher knows it, and would pass over anything older.
+        let floor = first + 3_600_000_000
+        #expect(one.apply(.restore(.online), user, "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
+        #expect(fixture.run { two.recorder.changes(of: user).map(\.version) == [first, floor + 1] })
+        #expect(two.recorder.states(of: user) == [.online, .online])
+        #expect(one.apply(.restore(.online), user, "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
+        // What isn't to be seen has no new moment.
+        #expect(one.apply(.up(.invisible), ghost, "aaaaaaaaaaaa-2", floor: seen + 5) != nil)
+        #expect(two.read([ghost])?.changes.first?.lastSeen == 0)
+        #expect(one.inspect(user)?.transitions.map(\.cause) == [.connected, .restored])
+    }
+
     @Sendable static func batch(_ fixture: any PresenceStoreFixture) {
         let (one, two) = PresenceNode.pair(fixture)
         // Fifty operations on users of one partition.

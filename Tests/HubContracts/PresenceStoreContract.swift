@@ -28,6 +28,7 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("a user with invisible connections only is offline to others, and the lease stays", invisible),
         PresenceStoreCheck("an operation on one user never touches another", others),
         PresenceStoreCheck("a version is above the floor, whatever the store remembers", versionFloor),
+        PresenceStoreCheck("a record that is behind what a node knows is told anew, above it", behind),
         PresenceStoreCheck("a batch is answered with a version for each operation, in order", batch),
         PresenceStoreCheck("nothing is told from inside a call", neverInside),
         PresenceStoreCheck("a clean leave is offline without grace, once, seen last at the close", cleanLeave),

@@ -42,7 +42,7 @@ struct PresenceExplanationTests {
                 == "online because phone on hub2 is connected and was heard 3 s ago; its lease ends in 71 s unless it's renewed")
         #expect(
             Self.because(.online, [Self.connection(.away), Self.connection(.online, device: "tablet")], answers: [Self.heard, .nodeGone])
-                == "online because of its 2 connections tablet on hub2 is connected by its lease, which holds for 71 s; "
+                == "online because, of its 2 connections, tablet on hub2 is connected by its lease, which holds for 71 s; "
                 + "but its node has ended, so it won't be renewed")
         #expect(Self.because(.online, [Self.connection(.online)], answers: [.gone]).contains("its node has no such connection"))
         #expect(Self.because(.online, [Self.connection(.online)], answers: [.noAnswer]).contains("didn't say in time"))
@@ -76,7 +76,9 @@ struct PresenceExplanationTests {
         #expect(offline(.lost).hasSuffix("no other came in the time of grace; swept by hub2"))
         #expect(offline(.nodeDead).hasSuffix("node hub1 died, so that nobody renewed its lease; swept by hub2"))
         #expect(offline(.expired).hasSuffix("node hub1 doesn't announce itself any more; swept by hub2"))
-        #expect(offline(.expired, living: ["bbbb"]).hasSuffix("node hub1 didn't renew it, as when it is paused or cut off; swept by hub2"))
+        #expect(
+            offline(.expired, living: ["bbbb"]).hasSuffix(
+                "node hub1 didn't renew it, as when it died just now, was paused or cut off; swept by hub2"))
         #expect(Self.because(.offline, [Self.connection(.invisible)]).contains("are invisible"))
         #expect(Self.because(.offline, [Self.connection(.online, left: 0)]).contains("ran out; the next sweep tells"))
         #expect(Self.because(.offline, version: 0).contains("no user of this id was seen"))

@@ -191,9 +191,9 @@ def test_a_client_that_toggles_without_pause_is_held_to_a_pace_and_its_last_word
             watcher.presence_of("toggler", "online")
         watcher.sync()
         began, answers, refused = time.monotonic(), 0, 0
-        for number in range(1_000):
+        for number in range(300):
             client.send_raw('{"type":"presence","id":%d,"payload":{"status":"%s"}}' % (number, "away" if number % 2 else "online"))
-        for _ in range(1_000):
+        for _ in range(300):
             answer = client.expect(lambda message: message["type"] in ("ack", "error"), 60)
             answers += 1
             if answer["type"] == "error":
@@ -203,7 +203,7 @@ def test_a_client_that_toggles_without_pause_is_held_to_a_pace_and_its_last_word
         took = time.monotonic() - began
         changes = statuses(watcher.gather(3), "toggler")
         # One change of a connection in 2 s, whatever it sends.
-        assert answers == 1_000 and refused > 0 and len(changes) <= took / 2 + 2, (refused, took, changes)
+        assert answers == 300 and refused > 0 and len(changes) <= took / 2 + 2, (refused, took, changes)
         assert (changes or ["away"])[-1] == "away"
         assert request(f"{two.url}/v1/presence/toggler")[2]["status"] == "away"
 

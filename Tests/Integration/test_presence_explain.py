@@ -41,7 +41,7 @@ def test_each_connection_with_its_address_and_the_transitions_with_their_causes_
                 assert row["answer"] == "here" and row["connection"] == client.welcome["connection"] and row["node"] == client.welcome["node"]
                 assert row["address"] == "%s:%d" % client.socket.local_address[:2]
                 assert 0 < row["leaseLeft"] <= 2_400 and row["heardAgo"] < 60_000
-            assert answer["because"].startswith("online because of its 2 connections phone on one is connected and was heard"), answer["because"]
+            assert answer["because"].startswith("online because, of its 2 connections, phone on one is connected and was heard"), answer["because"]
             assert [entry["cause"] for entry in answer["transitions"]] == ["connected"]
     # Not by a goodbye: both are lost, and the last one waits out its grace.
     # Before the sweep has told of it, it's offline all the same, and the sentence says so.

@@ -48,6 +48,8 @@ extension MemoryPresenceStore {
         for partition in partitions.indices {
             partitions[partition].deadlines = DeadlineHeap()
             partitions[partition].warmUntil = min(partitions[partition].warmUntil, now + timers.hold)
+            partitions[partition].holdUntil = now + timers.hold
+            if partitions[partition].lastSweep != nil { partitions[partition].lastSweep = now }
         }
         for user in list {
             user.bringNear(now + timers.lease)

@@ -35,6 +35,12 @@ extension MemoryPresenceStore {
         } else if aggregate != user.status {
             become(aggregate, user, why, floor: operation.versionFloor, seen: now, at: now)
             events.append(user.change)
+        } else if operation.versionFloor > user.version {
+            // Behind what the node knows, the record has lost its last changes: watchers would pass over what it says from now on.
+            user.become(
+                aggregate, at: user.changedAt, microseconds: microseconds(at: now), step: timers.versionStep, floor: operation.versionFloor)
+            note(Why(cause: .restored, connection: why.connection, node: why.node, device: why.device), user, at: now)
+            events.append(user.change)
         }
         schedule(user, partition: partition)
         return user.version
@@ -134,8 +140,12 @@ extension MemoryPresenceStore {
     private func become(_ status: PresenceStatus, _ user: MemoryUser, _ why: Why, floor: UInt64, seen: Instant?, at now: Instant) {
         user.become(
             status, at: seen.map { milliseconds(at: $0) } ?? 0, microseconds: microseconds(at: now), step: timers.versionStep, floor: floor)
+        note(why, user, at: now)
+    }
+
+    private func note(_ why: Why, _ user: MemoryUser, at now: Instant) {
         guard timers.explainTTL > .zero else { return }
-        user.note(why.transition(status, version: user.version, time: milliseconds(at: now)), until: now + timers.explainTTL)
+        user.note(why.transition(user.status, version: user.version, time: milliseconds(at: now)), until: now + timers.explainTTL)
     }
 
     /// What changes a state, for the trail.

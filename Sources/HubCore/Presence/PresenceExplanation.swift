@@ -24,10 +24,11 @@ package struct PresenceExplanation: Sendable {
         let live = record.connections.indices.filter { record.connections[$0].leaseLeft > 0 }
         if status == .offline { return offline(live) }
         guard let place = decisive(of: live) else { return inGrace("\(status.name)") }
-        var text = "\(status.name) because "
+        var text = "\(status.name) because"
         if live.count > 1 {
-            text += status == .away ? "all of its \(live.count) connections are away: " : "of its \(live.count) connections "
+            text += status == .away ? " all of its \(live.count) connections are away: " : ", of its \(live.count) connections, "
         }
+        if live.count <= 1 { text += " " }
         text += Self.spell(record.connections[place]) + stateText(place)
         return text + " " + proof(of: place)
     }
@@ -77,7 +78,8 @@ package struct PresenceExplanation: Sendable {
         }
         if record.graceLeft == 0 { return "offline because the time to come back is over; the next sweep tells the watchers" }
         guard record.change.version > 0 else {
-            return "offline: no user of this id was seen, or longer ago than last seen is remembered (\(timers.tombstoneTTL))"
+            return
+                "offline: no user of this id was seen, or longer ago than last seen is remembered (\(Self.spell(milliseconds: timers.tombstoneTTL.milliseconds)))"
         }
         guard let last = record.transitions.last, last.status == .offline else {
             return "offline since \(moment(record.change.lastSeen)): the transition that led to it isn't kept any more"
@@ -99,7 +101,9 @@ package struct PresenceExplanation: Sendable {
         case .expired:
             let lives = PresenceExplanation.incarnation(of: last.connection).map { living.contains($0) } ?? false
             let why =
-                lives ? "node \(node) didn't renew it, as when it is paused or cut off" : "node \(node) doesn't announce itself any more"
+                lives
+                ? "node \(node) didn't renew it, as when it died just now, was paused or cut off"
+                : "node \(node) doesn't announce itself any more"
             return "the lease of " + what + " ran out: " + why + sweeper
         case .connected, .setOnline, .setAway, .idle, .active, .heartbeat, .restored:
             return "no connection of it counts any more (\(last.cause.name))" + sweeper

@@ -17,15 +17,19 @@ local function up(key, trail, kind, connection, value, floor, user)
   redis.call('PEXPIRE', key, userTTL)
   redis.call('ZREM', GRACE, user)
   local fields, _, state = record(key)
-  if fields.s == state then return fields.v or '0' end
+  -- Behind what the node knows, the record has lost its last changes: watchers, who know them, would pass over what it says from now on.
+  local isBehind = fields.s == state and floor > (tonumber(fields.v or '') or 0)
+  if fields.s == state and not isBehind then return fields.v or '0' end
   local v = version(fields, floor, step)
-  local at = now
+  local at = isBehind and tonumber(fields.t or '') or now
   -- Never seen, and invisible from the start: there's nothing to tell, and no moment to name.
   local isSilent = not fields.s and (kind == 'r' or state == 'offline')
   if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
   local cause
-  if kind == 'r' then
+  if isBehind then
+    cause = 'r'
+  elseif kind == 'r' then
     cause = fields.s and 'h' or 'r'
   elseif isNew then
     cause = 'c'
