@@ -101,6 +101,8 @@ let package = Package(
         // Benchmarks: one program for each hot path.
         tool("bench-net", ["HubNet", "HubBase", "CHubShims"], path: "Benchmarks/Net"),
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
+        tool(
+            "bench-presence", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"], path: "Benchmarks/PresenceScale"),
         .target(name: "CCounting", path: "Benchmarks/CCounting"),
         .executableTarget(
             name: "bench-scan", dependencies: ["HubWire", "HubBase"], path: "Benchmarks/Scan",

@@ -62,3 +62,13 @@ func fuzzPage(_ bytes: UnsafeRawBufferPointer) throws {
         }
     }
 }
+
+/// Whatever stands in Redis where presence keeps its values: trail, close, connection, feed.
+func fuzzTrail(_ bytes: UnsafeRawBufferPointer) throws {
+    if let transition = TrailEntry.parse(bytes) {
+        try require(transition.version < 1 << 53 && transition.time < 1 << 53, "numbers fit into what the wire carries")
+    }
+    if let close = TrailEntry.close(bytes) { try require(close.status == .offline && close.sweeper.isEmpty, "a close ends in offline") }
+    _ = ConnectionValue.parse(bytes)
+    if let changes = FeedPayload.parse(bytes) { try require(changes.count <= FeedPayload.limit, "as many as a script can make") }
+}

@@ -4,7 +4,7 @@
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case head, chunked, frames, handshake, proxy, inflate, envelope, packed, short, payload, answer, publication, reply, page, snapshot
-    case events, control, token, claims, pattern, keySet
+    case events, control, trail, token, claims, pattern, keySet
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -29,6 +29,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .claims: try fuzzClaims(bytes)
         case .pattern: try fuzzPattern(bytes)
         case .keySet: try fuzzKeySet(bytes)
+        case .trail: try fuzzTrail(bytes)
         }
     }
 }

@@ -190,6 +190,8 @@ package struct Configuration: Sendable {
     package var apiKeys: [APIKey] = []
 
     package var presence = PresenceTimers()
+    /// Whom clients may watch.
+    package var watchRule = WatchRule.listed
 
     /// Webhooks (docs/hooks.md).
     package struct Hooks: Sendable {

@@ -24,11 +24,15 @@ package protocol PresenceStore: AnyObject {
     /// The states of users, any partitions, 1,000 at most. Answer: `read`.
     func read(_ users: [Name], tag: RequestTag, at now: Instant)
 
-    /// A user's record with its connections and what is left of their leases. Answer: `inspected`.
-    func inspect(_ user: Name, tag: RequestTag, at now: Instant)
+    /// A user's record with its connections and what is left of their leases; `explains`: with the trail of transitions too, oldest first.
+    /// Answer: `inspected`.
+    func inspect(_ user: Name, explains: Bool, tag: RequestTag, at now: Instant)
 
     /// Says that this node lives (its entry holds 30 s). Answer: `nodes`, all that live.
     func announce(connections: UInt64, tag: RequestTag, at now: Instant)
+
+    /// The store's clock less the monotonic one, in milliseconds, as far as it's known: for measuring, not for judging.
+    var clockOffset: Int64? { get }
 
     func advance(at now: Instant)
     func stop(at now: Instant)
@@ -70,9 +74,11 @@ package struct PresenceOperation: Sendable, Equatable {
     package var since: UInt64
     /// The last version that this node got for the user: the next one is larger, whatever the store lost.
     package var versionFloor: UInt64
+    /// By the client's wish: a status that it set, a goodbye. Only explain looks at it.
+    package var isAsked: Bool
 
     package init(
-        kind: Kind, user: Name, connection: Name, node: Name, device: Name, since: UInt64, versionFloor: UInt64
+        kind: Kind, user: Name, connection: Name, node: Name, device: Name, since: UInt64, versionFloor: UInt64, isAsked: Bool = false
     ) {
         self.kind = kind
         self.user = user
@@ -81,6 +87,7 @@ package struct PresenceOperation: Sendable, Equatable {
         self.device = device
         self.since = since
         self.versionFloor = versionFloor
+        self.isAsked = isAsked
     }
 }
 
@@ -138,11 +145,18 @@ package struct PresenceRecord: Sendable, Equatable {
     package var connections: [Connection]
     /// Milliseconds until the user goes offline, when the last connection is gone and grace runs.
     package var graceLeft: UInt64?
+    /// The store's clock when it was read: milliseconds since 1970.
+    package var now: UInt64
+    /// While grace runs: the close that began it (its version is 0, its status what the user will be).
+    package var close: PresenceTransition?
+    /// Oldest first, `PresenceTransition.kept` at most; empty unless it was asked for.
+    package var transitions: [PresenceTransition] = []
 
-    package init(change: PresenceChange, connections: [Connection], graceLeft: UInt64?) {
+    package init(change: PresenceChange, connections: [Connection], graceLeft: UInt64?, now: UInt64) {
         self.change = change
         self.connections = connections
         self.graceLeft = graceLeft
+        self.now = now
     }
 }
 

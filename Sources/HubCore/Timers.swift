@@ -11,8 +11,31 @@ package struct PresenceTimers: Sendable, Equatable {
     package var hold: Span = .seconds(40)
     package var awayAfter: Span = .seconds(300)
     package var tombstoneTTL: Span = .seconds(7 * 86_400)
+    /// How long after a user's last transition its trail is kept, for explain; zero: there's none.
+    package var explainTTL: Span = .seconds(86_400)
+
+    /// How exactly clients are told when somebody was seen last; zero: to the millisecond.
+    package var lastSeenStep: Span = .zero
 
     package init() {}
+
+    /// `moment` (milliseconds since 1970) as clients are told it.
+    package func told(_ moment: UInt64) -> UInt64 {
+        let step = lastSeenStep.milliseconds
+        return step > 1 ? moment - moment % step : moment
+    }
+
+    /// What versions are rounded down to, in microseconds.
+    package var versionStep: UInt64 { max(1, lastSeenStep.nanoseconds / 1_000) }
+}
+
+/// Whom a client may watch, unless its token says more.
+package enum WatchRule: String, Sendable, CaseIterable {
+    case everyone
+    /// Those whom the connection's rights cover.
+    case listed
+    /// Itself alone.
+    case nobody
 }
 
 /// What a namespace keeps, and who may use it.

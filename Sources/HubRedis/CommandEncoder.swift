@@ -7,6 +7,8 @@ final class CommandEncoder {
     let keys: KeySpace
     let timers: PresenceTimers
     let incarnation: Name
+    /// What people call it.
+    private let node: Name
     /// Whether messages go to their shard alone: in a cluster.
     private let isSharded: Bool
     let fingerprint = Fingerprint()
@@ -24,11 +26,13 @@ final class CommandEncoder {
     static let sweepLimit = 100
 
     init(
-        keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, isSharded: Bool, chance: Chance
+        keys: KeySpace, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name, node: Name, isSharded: Bool,
+        chance: Chance
     ) {
         self.keys = keys
         self.timers = timers
         self.incarnation = incarnation
+        self.node = node
         self.isSharded = isSharded
         self.chance = chance
         setNamespaces(namespaces)
@@ -64,7 +68,7 @@ final class CommandEncoder {
         case .find(let sweep): find(sweep, &out, scripts)
         case .expire(let sweep): expire(sweep, &out, scripts)
         case .states(let call): states(call, &out)
-        case .inspect(let user, _): inspect(user, &out, scripts)
+        case .inspect(let user, let explains, _): inspect(user, explains: explains, &out, scripts)
         case .settle(let report, _): settle(report, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .hooks(let call): hooks(call, &out, scripts)
@@ -185,22 +189,30 @@ final class CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.hookCounts)
     }
 
+    /// A user's record and trail.
+    private func userKeys(_ prefix: [UInt8], _ user: [UInt8], _ out: inout ByteBuffer) {
+        out.argument(key: prefix, KeySpace.Kind.user, user)
+        out.argument(key: prefix, KeySpace.Kind.trail, user)
+    }
+
     private func apply(_ call: ApplyCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[call.partition]
         let count = call.operations.count
-        out.call(.apply, scripts, keys: 7 + count, arguments: 6 + 5 * count)
+        out.call(.apply, scripts, keys: 7 + 2 * count, arguments: 8 + 5 * count)
         partitionKeys(prefix, &out)
-        for operation in call.operations { out.argument(key: prefix, KeySpace.Kind.user, operation.user.bytes) }
+        for operation in call.operations { userKeys(prefix, operation.user.bytes, &out) }
         out.argument(decimal: timers.lease.milliseconds)
         out.argument(decimal: timers.userTTL.milliseconds)
         out.argument(decimal: timers.tombstoneTTL.milliseconds)
         out.argument(chance.mark())
         out.argument(chance.mark())
+        out.argument(decimal: timers.explainTTL.milliseconds)
+        out.argument(decimal: timers.versionStep)
         out.argument(hookRules)
         for operation in call.operations {
             switch operation.kind {
             case .up(let state):
-                out.argument("+")
+                out.argument(operation.isAsked ? "s" : "+")
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
             case .restore(let state):
@@ -208,7 +220,7 @@ final class CommandEncoder {
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
             case .down(let grace):
-                out.argument("-")
+                out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)
                 out.argument(decimal: grace.milliseconds)
             }
@@ -249,18 +261,21 @@ final class CommandEncoder {
 
     private func expire(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[sweep.partition]
-        out.call(.expire, scripts, keys: 7 + sweep.entries.count, arguments: 7 + 4 * sweep.entries.count)
+        out.call(.expire, scripts, keys: 7 + 2 * sweep.entries.count, arguments: 10 + 4 * sweep.entries.count)
         partitionKeys(prefix, &out)
-        for entry in sweep.entries { out.argument(key: prefix, KeySpace.Kind.user, entry.user) }
+        for entry in sweep.entries { userKeys(prefix, entry.user, &out) }
         out.argument(sweep.now)
         out.argument(decimal: timers.gapMax.milliseconds)
         out.argument(decimal: timers.lease.milliseconds)
         out.argument(decimal: timers.tombstoneTTL.milliseconds)
         out.argument(chance.mark())
         out.argument(chance.mark())
+        out.argument(decimal: timers.explainTTL.milliseconds)
+        out.argument(node.bytes)
+        out.argument(decimal: timers.versionStep)
         out.argument(hookRules)
         for entry in sweep.entries {
-            out.argument(entry.isLease ? "l" : "g")
+            out.argument(entry.isNodeDead ? "n" : entry.isLease ? "l" : "g")
             out.argument(entry.score)
             out.argument(entry.connection)
             out.argument(entry.user)
@@ -286,13 +301,15 @@ final class CommandEncoder {
         }
     }
 
-    private func inspect(_ user: Name, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+    private func inspect(_ user: Name, explains: Bool, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[Partition.of(user)]
-        out.call(.inspect, scripts, keys: 3, arguments: 1)
+        out.call(.inspect, scripts, keys: 4, arguments: 2)
         out.argument(key: prefix, KeySpace.Kind.user, user.bytes)
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
+        out.argument(key: prefix, KeySpace.Kind.trail, user.bytes)
         out.argument(user.bytes)
+        out.argument(decimal: explains ? UInt64(PresenceTransition.kept) : 0)
     }
 
     private func hooks(_ call: HookCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

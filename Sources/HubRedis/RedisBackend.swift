@@ -71,8 +71,8 @@ package final class RedisBackend {
         self.incarnation = incarnation
         var chance = chance
         encoder = CommandEncoder(
-            keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, isSharded: plan.isCluster,
-            chance: Chance(seed: chance.next()))
+            keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, node: node,
+            isSharded: plan.isCluster, chance: Chance(seed: chance.next()))
         self.chance = chance
         let masters = Masters(loop: loop, isCluster: plan.isCluster, backend: self)
         mastersStorage = masters
@@ -338,11 +338,12 @@ package final class RedisBackend {
         case .find(let sweep): store?.found(sweep, reply)
         case .expire(let sweep): store?.expired(sweep, reply)
         case .states(let call): store?.stateRead(call, reply)
-        case .inspect(let user, let tag): store?.inspected(user, tag, reply)
+        case .inspect(let user, let explains, let tag): store?.inspected(user, explains: explains, tag, reply)
         case .settle(let report, let tag): rates?.settled(report, reply, tag)
         case .announce(let facts, let tag):
             guard !facts.isEmpty else { return }
             let nodes = PresenceReplies.nodes(reply)
+            store?.announced(nodes, time: PresenceReplies.announceTime(reply), at: loop.now)
             store?.delegate?.nodes(nodes.map { .success($0) } ?? .failure(.notOurs), tag: tag)
         case .hooks(let call): hookQueue?.replied(call, reply)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
@@ -369,7 +370,7 @@ package final class RedisBackend {
         case .states(let call):
             call.failure = error
             store?.statesEnded(call)
-        case .inspect(_, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
+        case .inspect(_, _, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
         case .settle(_, let tag): rates?.delegate?.settled(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }

@@ -8,6 +8,10 @@ package final class RedisPresenceStore: PresenceStore {
     private let backend: RedisBackend
     /// Answers that mustn't be given from within a call.
     private var refused: [(Call, WireError)] = []
+    /// The incarnations that announced themselves.
+    private var living: Set<[UInt8]> = []
+    private var offsets: [Int64] = []
+    private static let offsetsKept = 6
 
     /// A sweep that never comes to an end is a bug or somebody else's hand: it's cut here and goes on with the next one.
     private static let roundLimit = 1000
@@ -66,13 +70,34 @@ package final class RedisPresenceStore: PresenceStore {
         send(.states(call), replies: call.replies)
     }
 
-    package func inspect(_ user: Name, tag: RequestTag, at now: Instant) { send(.inspect(user, tag)) }
+    package func inspect(_ user: Name, explains: Bool, tag: RequestTag, at now: Instant) {
+        send(.inspect(user, explains: explains, tag))
+    }
+
+    package var clockOffset: Int64? { offsets.max() }
 
     package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
         send(.announce(facts: [UInt8]("\(connections);".utf8) + backend.node.bytes, tag))
     }
 
     // MARK: Called by the backend
+
+    /// Which nodes live, by the last announcement; nil: it can't be read.
+    func announced(_ nodes: [NodeEntry]?, time: UInt64?, at now: Instant) {
+        if let time {
+            // The answer took its time to come, so that each one says a little too little: the largest of the last few is the nearest.
+            offsets.append(Int64(time) - Int64(clamping: now.nanoseconds / 1_000_000))
+            if offsets.count > RedisPresenceStore.offsetsKept { offsets.removeFirst() }
+        }
+        guard let nodes else { return }
+        living = Set(nodes.map(\.incarnation.bytes))
+    }
+
+    /// A connection id begins with its node's incarnation. One that we can't read, or before the first announcement: not that we know.
+    private func isDead(nodeOf connection: [UInt8]) -> Bool {
+        guard !living.isEmpty, let dash = connection.firstIndex(of: UInt8(ascii: "-")) else { return false }
+        return !living.contains([UInt8](connection[..<dash]))
+    }
 
     func found(_ sweep: Sweep, _ reply: borrowing Reply) {
         var sweep = sweep
@@ -84,6 +109,9 @@ package final class RedisPresenceStore: PresenceStore {
             delegate?.swept(.success(sweep.offline), partition: sweep.partition, tag: sweep.tag)
         } else {
             sweep.rounds += 1
+            for place in sweep.entries.indices where sweep.entries[place].isLease {
+                sweep.entries[place].isNodeDead = isDead(nodeOf: sweep.entries[place].connection)
+            }
             send(.expire(sweep))
         }
     }
@@ -134,8 +162,9 @@ package final class RedisPresenceStore: PresenceStore {
         }
     }
 
-    func inspected(_ user: Name, _ tag: RequestTag, _ reply: borrowing Reply) {
-        let record = PresenceReplies.record(reply, of: user, lease: backend.encoder.timers.lease)
+    func inspected(_ user: Name, explains: Bool, _ tag: RequestTag, _ reply: borrowing Reply) {
+        var record = PresenceReplies.record(reply, of: user, lease: backend.encoder.timers.lease)
+        if explains { record?.transitions = PresenceReplies.transitions(reply) }
         delegate?.inspected(record.map { .success($0) } ?? .failure(.notOurs), tag: tag)
     }
 

@@ -24,11 +24,16 @@ enum HubctlCommandLine {
 
     private static let presence = CommandLineParser.Command(
         "presence", summary: "Says who is online, on which devices and nodes.",
-        flags: [json, CommandLineParser.Flag("watch", help: "Go on and print every change, until Ctrl-C.")],
+        flags: [
+            json, CommandLineParser.Flag("watch", help: "Go on and print every change, until Ctrl-C."),
+            CommandLineParser.Flag(
+                "explain", help: "Say why: each connection with its address, the last transitions with their causes (scope admin)."),
+        ],
         operands: [CommandLineParser.Operand("USER", .oneOrMore, help: "The user's id.")],
         examples: [
             CommandLineParser.Example("hubctl presence alice", "alice's status and connections"),
             CommandLineParser.Example("hubctl presence alice bob --watch", "both, and what changes"),
+            CommandLineParser.Example("hubctl presence alice --explain", "why her status is what it is"),
         ])
 
     private static let publish = CommandLineParser.Command(

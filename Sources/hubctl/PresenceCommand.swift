@@ -3,19 +3,23 @@ import HubClient
 import HubConsole
 import HubWire
 
-/// `hubctl presence USER… [--json] [--watch]`
+/// `hubctl presence USER… [--json] [--watch | --explain]`
 enum PresenceCommand {
     static func run(_ arguments: CommandLineArguments, _ output: inout Output) throws(Failure) {
         let users = try arguments.operands.map { (text) throws(Failure) in try Names.parse(text, "user") }
         let hub = try Hub(arguments)
+        let explains = arguments.has("explain")
         if arguments.has("watch") {
+            guard !explains else { throw .usage("--watch and --explain don't go together: --explain tells of one moment") }
             output = try Follower.run(hub, wish: .presence(users), isJSON: arguments.has("json"), output)
             return
         }
         for user in users {
-            let body = try hub.get("/v1/presence/" + HubURL.encode(user.bytes))
+            let body = try hub.get("/v1/presence/" + HubURL.encode(user.bytes) + (explains ? "?explain=1" : ""))
             if arguments.has("json") {
                 output.line(body)
+            } else if explains, let lines = ExplanationText.lines(body, on: output.terminal) {
+                for line in lines { output.line(line) }
             } else if let lines = PresenceText.lines(body, now: Output.wallMilliseconds(), on: output.terminal) {
                 for line in lines { output.line(line) }
             } else {

@@ -90,18 +90,21 @@ final class PresenceNode {
         return tag
     }
 
-    func operation(_ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0) -> PresenceOperation {
+    func operation(
+        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone"
+    ) -> PresenceOperation {
         PresenceOperation(
-            kind: kind, user: user, connection: connection, node: incarnation, device: "phone", since: 1_700_000_000_000,
-            versionFloor: floor)
+            kind: kind, user: user, connection: connection, node: incarnation, device: device, since: 1_700_000_000_000,
+            versionFloor: floor, isAsked: isAsked)
     }
 
     /// The version after one operation; nil when it was refused or not answered.
     @discardableResult
-    func apply(_ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0) -> UInt64? {
-        let tag = call {
-            store.apply([operation(kind, user, connection, floor: floor)], partition: Partition.of(user), tag: $0, at: fixture.now)
-        }
+    func apply(
+        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone"
+    ) -> UInt64? {
+        let operation = operation(kind, user, connection, floor: floor, isAsked: isAsked, device: device)
+        let tag = call { store.apply([operation], partition: Partition.of(user), tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.applied[tag] != nil }
         guard case .success(let versions)? = recorder.applied[tag], versions.count == 1 else { return nil }
         return versions[0]
@@ -126,8 +129,8 @@ final class PresenceNode {
         return snapshot
     }
 
-    func inspect(_ user: Name) -> PresenceRecord? {
-        let tag = call { store.inspect(user, tag: $0, at: fixture.now) }
+    func inspect(_ user: Name, explains: Bool = true) -> PresenceRecord? {
+        let tag = call { store.inspect(user, explains: explains, tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.records[tag] != nil }
         guard case .success(let record)? = recorder.records[tag] else { return nil }
         return record

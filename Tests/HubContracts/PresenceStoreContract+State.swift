@@ -38,6 +38,16 @@ extension PresenceStoreContract {
         expectGrowing(changes)
     }
 
+    @Sendable static func updates(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let user: Name = "updates-1"
+        for turn in 0..<100 { nodes.0.apply(.up(turn % 2 == 0 ? .online : .away), user, "aaaaaaaaaaaa-1") }
+        #expect(fixture.run { nodes.1.recorder.changes(of: user).count == 100 })
+        let changes = nodes.1.recorder.changes(of: user)
+        #expect(changes.allSatisfy { $0.status != .offline })
+        expectGrowing(changes)
+    }
+
     @Sendable static func severalDevices(_ fixture: any PresenceStoreFixture) {
         let (one, two) = PresenceNode.pair(fixture)
         let user: Name = "devices-1"
@@ -104,6 +114,26 @@ extension PresenceStoreContract {
         #expect(one.apply(.up(.away), "floor-1", "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
         // From there on it grows by one, until the clock is past it.
         #expect(one.apply(.up(.online), "floor-1", "aaaaaaaaaaaa-1") == floor + 2)
+    }
+
+    @Sendable static func behind(_ fixture: any PresenceStoreFixture) {
+        let (one, two) = PresenceNode.pair(fixture)
+        let user: Name = "behind-1", ghost: Name = "behind-2"
+        guard let first = one.apply(.up(.online), user, "aaaaaaaaaaaa-1"), let seen = one.apply(.up(.invisible), ghost, "aaaaaaaaaaaa-2")
+        else {
+            Issue.record("refused")
+            return
+        }
+        // As after a failover that lost what came later: a watcher knows it, and would pass over anything older.
+        let floor = first + 3_600_000_000
+        #expect(one.apply(.restore(.online), user, "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
+        #expect(fixture.run { two.recorder.changes(of: user).map(\.version) == [first, floor + 1] })
+        #expect(two.recorder.states(of: user) == [.online, .online])
+        #expect(one.apply(.restore(.online), user, "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
+        // What isn't to be seen has no new moment.
+        #expect(one.apply(.up(.invisible), ghost, "aaaaaaaaaaaa-2", floor: seen + 5) != nil)
+        #expect(two.read([ghost])?.changes.first?.lastSeen == 0)
+        #expect(one.inspect(user)?.transitions.map(\.cause) == [.connected, .restored])
     }
 
     @Sendable static func batch(_ fixture: any PresenceStoreFixture) {

@@ -31,6 +31,9 @@ struct ControlMessageTests {
     func read() {
         for message in [
             ControlMessage.post(Self.post, number: 1, from: "a"), .post(Self.single, number: ControlMessage.numberMax - 1, from: "z9"),
+            .ask("rsxdpqu6wmqc-jpia9pw854w", number: 3, from: "abc"), .told(.gone, number: 4, from: "abc"),
+            .told(.facts(ConnectionFacts(address: Array("[::1]:1234".utf8), heardAgo: 1_200)), number: 4, from: "abc"),
+            .told(.facts(ConnectionFacts(address: [], heardAgo: 0)), number: 4, from: "abc"),
         ] + StreamPostOutcome.allCases.map({ ControlMessage.answer($0, number: 5, from: "abc") }) {
             #expect(parse(message.bytes()) == message)
         }
@@ -44,6 +47,8 @@ struct ControlMessageTests {
             "P:abc:9007199254740992:c:p:n:", "P:abc:99999999999999999:c:p:n:", "P:abc:1::p:n:", "P:abc:1:c:p:x:", "P:abc:1:c:p::",
             "P:abc:1:c:p:n",
             "P:a.c:1:c:p:n:", "A:abc:1:", "A:abc:1:takenx", "A:abc:1", "A:abc:1:tak", "E:whatever",
+            "Q:abc:1", "F:abc:1:", "F:abc:1:x", "F:abc:1:gg", "F:abc:1:h", "F:abc:1:h:", "F:abc:1:h:3", "F:abc:1:h:x:a", "F:abc:1:h:-1:a",
+            "F:abc:1:h:3:a\u{0}b",
         ])
     func foreign(_ text: String) { #expect(parse(text) == nil) }
 

@@ -46,7 +46,14 @@ final class PresenceWorld: PresenceStoreDelegate {
     let store: MemoryPresenceStore
     var nodes: [Node] = []
     var chance: Chance
-    var now = Instant(nanoseconds: 1_000_000_000)
+    var now = Instant(nanoseconds: 200_000_000_000_000)
+    /// The store's clock, which may jump, less ours, in nanoseconds.
+    private var shift: Int64 = 0
+    private var storeNow: Instant { Instant(nanoseconds: UInt64(Int64(now.nanoseconds) + shift)) }
+    /// How long the store takes to answer, and what is on its way, in order.
+    private(set) var slowness = Span.zero
+    private var underWay = Queue<(at: Instant, arrive: () -> Void)>()
+    private var lastArrival = Instant(nanoseconds: 0)
     var clients: [Name: Client] = [:]
     let users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
     let timers: PresenceTimers
@@ -60,6 +67,9 @@ final class PresenceWorld: PresenceStoreDelegate {
     private var waiting: [UInt64: Node] = [:]
     private var lastTag: UInt64 = 0
     private var isStoreDown = false
+    private var remembered: MemoryPresenceStore.Memory?
+    private(set) var hasLostData = false
+    private var hasGoneBack = false
     private(set) var transitions = 0
     private(set) var problems: [String] = []
 
@@ -69,7 +79,8 @@ final class PresenceWorld: PresenceStoreDelegate {
         self.timers = timers
         chance = Chance(seed: seed)
         store = MemoryPresenceStore(
-            timers: timers, node: "storestorest", nodeName: "store", wallClockAtStart: 1_800_000_000_000, startedAt: now)
+            timers: timers, node: "storestorest", nodeName: "store", wallClockAtStart: 1_800_000_000_000,
+            startedAt: Instant(nanoseconds: 100_000_000_000_000))
         for _ in 0..<2 { nodes.append(makeNode()) }
         store.delegate = self
         store.start(at: now)
@@ -96,6 +107,10 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func turn(_ span: Span) {
         now = now + span
+        while let next = underWay.first, next.at <= now {
+            _ = underWay.popFirst()
+            next.arrive()
+        }
         for connection in sortedClients {
             guard let client = clients[connection], client.isBusy, now.since(client.lastActive) >= .seconds(1) else { continue }
             clients[connection]!.lastActive = now
@@ -123,27 +138,27 @@ final class PresenceWorld: PresenceStoreDelegate {
                 if node.isCut {
                     node.machine.applied(.failure(cut), tag: tag, at: now)
                 } else {
-                    store.apply(operations, partition: partition, tag: tag, at: now)
+                    store.apply(operations, partition: partition, tag: tag, at: storeNow)
                 }
             case .refresh(let leases, let partition, let tag):
                 if node.isCut {
                     node.machine.refreshed(.failure(cut), tag: tag, at: now)
                 } else {
-                    store.refresh(leases, partition: partition, tag: tag, at: now)
+                    store.refresh(leases, partition: partition, tag: tag, at: storeNow)
                 }
             case .sweep(let partition, let tag):
                 if node.isCut {
                     node.machine.swept(.failure(cut), partition: partition, tag: tag, at: now)
                 } else {
-                    store.sweep(partition: partition, tag: tag, at: now)
+                    store.sweep(partition: partition, tag: tag, at: storeNow)
                 }
             case .read(let users, let tag):
                 if node.isCut {
                     node.machine.read(.failure(cut), tag: tag, at: now)
                 } else {
-                    store.read(users, tag: tag, at: now)
+                    store.read(users, tag: tag, at: storeNow)
                 }
-            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
+            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: storeNow)
             case .probe(let connection): node.probed.append(connection)
             case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }
             case .changed(let changes): for change in changes { take(change, node, isNews: true) }
@@ -256,13 +271,56 @@ final class PresenceWorld: PresenceStoreDelegate {
         for node in nodes { node.healthySince = now }
     }
 
+    func slow(_ span: Span) {
+        slowness = span
+        // News that waited is old when it comes.
+        hurtAll()
+    }
+
+    /// An hour ahead or back. Ahead, the records' TTLs pass with it.
+    ///
+    /// Back, and data lost as well, is more than versions are made for: they'd be lower than those that were lost. So it's one or the other.
+    func jump(ahead: Bool, losesRecords: Bool) {
+        if !ahead && hasLostData { return }
+        if !ahead { hasGoneBack = true }
+        shift += ahead ? 3_600_000_000_000 : -3_600_000_000_000
+        if ahead && losesRecords {
+            for user in users { store.forgetRecord(of: user) }
+            lastEvent = [:]
+            hasLostData = true
+        }
+        if !ahead { store.clockWentBack(to: storeNow) }
+        hurtAll()
+    }
+
+    var isAhead: Bool { shift > 0 }
+
+    func remember() { remembered = store.remember() }
+
+    /// Away and back at once, without what was written since it was remembered.
+    func restartWithOldData() {
+        guard let memory = remembered, !isStoreDown, !hasGoneBack else { return }
+        hasLostData = true
+        store.setHealth(.down("restart"))
+        store.advance(at: now)
+        store.comeBack(to: memory)
+        lastEvent = [:]
+        store.setHealth(.up)
+        remembered = nil
+        hurtAll()
+    }
+
     func loseAllData() {
+        guard !hasGoneBack else { return }
+        hasLostData = true
         store.loseAllData()
         lastEvent = [:]
         hurtAll()
     }
 
     func forgetRecord() {
+        guard !hasGoneBack else { return }
+        hasLostData = true
         let user = users[Int(chance.next() % UInt64(users.count))]
         store.forgetRecord(of: user)
         lastEvent[user] = nil
@@ -284,7 +342,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     }
 
     func judgeEnd() {
-        store.read(users, tag: RequestTag(high: 77, low: 1), at: now)
+        store.read(users, tag: RequestTag(high: 77, low: 1), at: storeNow)
         store.advance(at: now)
         if stored.count != users.count { problem("the store didn't answer") }
         for (user, stored) in zip(users, stored) {
@@ -294,6 +352,9 @@ final class PresenceWorld: PresenceStoreDelegate {
                 let seen = node.seen[user]?.status ?? .offline
                 if seen != expected { problem("in the end \(user) is \(seen) to watchers on node \(number), in truth \(expected)") }
             }
+        }
+        for (number, node) in nodes.enumerated() where node.machine.falseOfflines > 0 {
+            problem("node \(number) counted \(node.machine.falseOfflines) false offlines")
         }
         if !waiting.isEmpty && nodes.allSatisfy({ !$0.isCut }) { problem("\(waiting.count) status requests were never answered") }
     }
@@ -305,9 +366,17 @@ final class PresenceWorld: PresenceStoreDelegate {
         _ result: Result<Value, WireError>, _ tag: RequestTag,
         _ body: @escaping (inout PresenceMachine, Result<Value, WireError>, Instant) -> Void
     ) {
-        guard let node = nodes.first(where: { $0.machine.owns(tag) }) else { return }
-        let result = node.isCut ? .failure(WireError(.unavailable, "cut")) : result
-        node.hear(at: now) { body(&$0, result, $1) }
+        pass { [self] in
+            guard let node = nodes.first(where: { $0.machine.owns(tag) }) else { return }
+            let result = node.isCut ? .failure(WireError(.unavailable, "cut")) : result
+            node.hear(at: now) { body(&$0, result, $1) }
+        }
+    }
+
+    /// What the store says takes its time, and stays in order.
+    private func pass(_ arrive: @escaping () -> Void) {
+        lastArrival = max(lastArrival, now + slowness)
+        if lastArrival <= now { arrive() } else { underWay.append((at: lastArrival, arrive: arrive)) }
     }
 
     func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
@@ -339,8 +408,10 @@ final class PresenceWorld: PresenceStoreDelegate {
             lastVersion[change.user] = change.version
             lastEvent[change.user] = change
         }
-        for node in nodes where !node.isCut {
-            node.hear(at: now) { $0.changed(changes, partition: partition, gap: gap, at: $1) }
+        pass { [self] in
+            for node in nodes where !node.isCut {
+                node.hear(at: now) { $0.changed(changes, partition: partition, gap: gap, at: $1) }
+            }
         }
     }
 

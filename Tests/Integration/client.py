@@ -26,8 +26,8 @@ class Client:
 
     def __init__(
             self, server, user=None, token=None, device=None, channel=None, path="/v1/ws", welcome=True, subprotocols=("hub.v1.json",),
-            compression=None):
-        query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel)) if value}
+            compression=None, status=None):
+        query = {key: value for key, value in (("user", user), ("device", device), ("channel", channel), ("status", status)) if value}
         address = f"ws://{server.address}{path}?{urllib.parse.urlencode(query)}"
         headers = {"Authorization": f"Bearer {token}"} if token else None
         self.socket = connect(

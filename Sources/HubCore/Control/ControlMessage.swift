@@ -10,6 +10,11 @@ package enum ControlMessage: Sendable, Equatable {
     /// `A:from:number:outcome`: the answer to the receiver's own post of that number.
     case answer(StreamPostOutcome, number: UInt64, from: Name)
 
+    /// `Q:from:number:connection`: what does the receiver know of a connection of its own?
+    case ask(Name, number: UInt64, from: Name)
+    /// `F:from:number:` and `h:ms since it was heard:address`, or `g` (gone): the answer to that.
+    case told(ConnectionAnswer, number: UInt64, from: Name)
+
     private static let colon = UInt8(ascii: ":")
     package static let numberMax: UInt64 = 1 << 53
 
@@ -31,6 +36,12 @@ package enum ControlMessage: Sendable, Equatable {
         case UInt8(ascii: "A"):
             guard let outcome = StreamPostOutcome.allCases.first(where: { $0.name.equals(reader.rest) }) else { return nil }
             self = .answer(outcome, number: number, from: from)
+        case UInt8(ascii: "Q"):
+            guard let connection = Name(validating: reader.rest, limit: 64) else { return nil }
+            self = .ask(connection, number: number, from: from)
+        case UInt8(ascii: "F"):
+            guard let answer = Self.told(reader) else { return nil }
+            self = .told(answer, number: number, from: from)
         default: return nil
         }
     }
@@ -56,8 +67,30 @@ package enum ControlMessage: Sendable, Equatable {
         case .answer(let outcome, let number, let from):
             header("A:", from, number)
             out += UnsafeRawBufferPointer(start: outcome.name.utf8Start, count: outcome.name.utf8CodeUnitCount)
+        case .ask(let connection, let number, let from):
+            header("Q:", from, number)
+            out += connection.bytes
+        case .told(let answer, let number, let from):
+            header("F:", from, number)
+            if case .facts(let facts) = answer {
+                out += "h:\(min(facts.heardAgo, Self.numberMax - 1)):".utf8
+                out += facts.address.prefix(ConnectionFacts.addressMax)
+            } else {
+                // Whatever else it is, the asker finds out by itself.
+                out += "g".utf8
+            }
         }
         return out
+    }
+
+    private static func told(_ reader: Reader) -> ConnectionAnswer? {
+        var reader = reader
+        if reader.rest.count == 1, reader.rest[0] == UInt8(ascii: "g") { return .gone }
+        guard let kind = reader.field(limit: 1), kind.count == 1, kind[0] == UInt8(ascii: "h"),
+            let heardAgo = reader.field(limit: 16).flatMap(Self.number), reader.rest.count <= ConnectionFacts.addressMax,
+            reader.rest.isEmpty || Name(validating: reader.rest, limit: ConnectionFacts.addressMax) != nil
+        else { return nil }
+        return .facts(ConnectionFacts(address: [UInt8](reader.rest), heardAgo: heardAgo))
     }
 
     private static func number(_ digits: UnsafeRawBufferPointer) -> UInt64? {

@@ -21,6 +21,42 @@ extension MemoryPresenceStore {
         }
     }
 
+    /// What the store holds now, to come back to: a replica that is behind, a log that was written last.
+    package struct Memory {
+        fileprivate var users: [MemoryUser]
+        fileprivate var partitions: [PartitionState]
+    }
+
+    package func remember() -> Memory { Memory(users: list.map { MemoryUser(copying: $0, place: 0) }, partitions: partitions) }
+
+    /// The restart from that, without what was written since.
+    package func comeBack(to memory: Memory) {
+        while let user = list.last { forget(user) }
+        for partition in partitions.indices {
+            partitions[partition] = memory.partitions[partition]
+            partitions[partition].deadlines = DeadlineHeap()
+            partitions[partition].hasGap = true
+        }
+        for remembered in memory.users {
+            let user = keep(MemoryUser(copying: remembered, place: list.count))
+            schedule(user, partition: Partition.of(user.name))
+        }
+    }
+
+    /// Redis's clock went back to `now`: what the next sweep then makes of deadlines that are too far away.
+    package func clockWentBack(to now: Instant) {
+        for partition in partitions.indices {
+            partitions[partition].deadlines = DeadlineHeap()
+            partitions[partition].warmUntil = min(partitions[partition].warmUntil, now + timers.hold)
+            partitions[partition].holdUntil = now + timers.hold
+            if partitions[partition].lastSweep != nil { partitions[partition].lastSweep = now }
+        }
+        for user in list {
+            user.bringNear(now + timers.lease)
+            schedule(user, partition: Partition.of(user.name))
+        }
+    }
+
     /// One record is gone, as after an eviction.
     package func forgetRecord(of name: Name) {
         if let user = users[name] { forget(user) }

@@ -22,7 +22,7 @@ package final class MemoryPresenceStore: PresenceStore {
 
     let timers: PresenceTimers
     private let node: Name
-    private let nodeName: Name
+    let nodeName: Name
     private let wallClockAtStart: UInt64
     private let startedAt: Instant
     private let usersMax: Int
@@ -108,10 +108,16 @@ package final class MemoryPresenceStore: PresenceStore {
         outputs.append(.read(.success(PresenceSnapshot(changes: changes, isWarming: isWarming)), tag))
     }
 
-    package func inspect(_ name: Name, tag: RequestTag, at now: Instant) {
+    package func inspect(_ name: Name, explains: Bool, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.inspected(.failure(error), tag)) }
-        outputs.append(.inspected(.success(record(of: name, at: now)), tag))
+        var record = record(of: name, at: now)
+        if explains, let user = user(name, at: now), user.trailEnds > now {
+            record.transitions = Array(user.trail.suffix(PresenceTransition.kept))
+        }
+        outputs.append(.inspected(.success(record), tag))
     }
+
+    package var clockOffset: Int64? { Int64(clamping: wallClockAtStart) - Int64(clamping: startedAt.nanoseconds / 1_000_000) }
 
     package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.nodes(.failure(error), tag)) }
@@ -187,8 +193,11 @@ package final class MemoryPresenceStore: PresenceStore {
     }
 
     func makeUser(_ name: Name) -> MemoryUser {
-        let user = MemoryUser(name: name, place: list.count)
-        users[name] = user
+        keep(MemoryUser(name: name, place: list.count))
+    }
+
+    func keep(_ user: MemoryUser) -> MemoryUser {
+        users[user.name] = user
         list.append(user)
         return user
     }
@@ -217,6 +226,8 @@ package final class MemoryPresenceStore: PresenceStore {
             if user.ends <= now {
                 forget(user)
                 walk.repeatPlace()
+            } else if user.trailEnds <= now {
+                user.forgetTrail()
             }
         }
         for _ in 0..<feedWalk.steps(over: Partition.count, at: now) {
@@ -231,7 +242,7 @@ package final class MemoryPresenceStore: PresenceStore {
     private func record(of name: Name, at now: Instant) -> PresenceRecord {
         guard let user = user(name, at: now) else {
             let change = PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
-            return PresenceRecord(change: change, connections: [], graceLeft: nil)
+            return PresenceRecord(change: change, connections: [], graceLeft: nil, now: milliseconds(at: now))
         }
         var change = user.change
         let live = user.connections.filter { $0.leaseEnds > now }
@@ -249,7 +260,11 @@ package final class MemoryPresenceStore: PresenceStore {
                 connection: $0.connection, node: $0.node, device: $0.device, state: $0.state, since: $0.since,
                 leaseLeft: $0.leaseEnds.since(now).milliseconds)
         }
-        return PresenceRecord(change: change, connections: connections, graceLeft: user.grace.map { $0.ends.since(now).milliseconds })
+        var record = PresenceRecord(
+            change: change, connections: connections, graceLeft: user.grace.map { $0.ends.since(now).milliseconds },
+            now: milliseconds(at: now))
+        if user.grace != nil { record.close = user.close }
+        return record
     }
 }
 

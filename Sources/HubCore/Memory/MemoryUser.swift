@@ -23,6 +23,11 @@ final class MemoryUser {
     private(set) var connections: [Connection] = []
     /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
     var grace: (began: Instant, ends: Instant)?
+    /// What began it.
+    var close: PresenceTransition?
+    /// Oldest first; a few more than are shown.
+    private(set) var trail: [PresenceTransition] = []
+    var trailEnds = Instant.distantFuture
     /// When an offline user's record goes. Others have no end: in Redis a record's TTL is for the case that no node sweeps, and here that
     /// is the case when there is no store either.
     var ends = Instant.distantFuture
@@ -32,6 +37,28 @@ final class MemoryUser {
     init(name: Name, place: Int) {
         self.name = name
         self.place = place
+    }
+
+    /// For tests: with nothing queued.
+    init(copying other: MemoryUser, place: Int) {
+        name = other.name
+        self.place = place
+        status = other.status
+        version = other.version
+        changedAt = other.changedAt
+        connections = other.connections
+        grace = other.grace
+        close = other.close
+        trail = other.trail
+        trailEnds = other.trailEnds
+        ends = other.ends
+    }
+
+    /// For tests: no deadline is later than that.
+    func bringNear(_ end: Instant) {
+        for place in connections.indices { connections[place].leaseEnds = min(connections[place].leaseEnds, end) }
+        if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
+        queuedDue = .distantFuture
     }
 
     var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: changedAt) }
@@ -63,11 +90,12 @@ final class MemoryUser {
         }
     }
 
-    /// False when there is no such connection.
-    func remove(_ connection: Name) -> Bool {
-        guard let place = connections.firstIndex(where: { $0.connection == connection }) else { return false }
-        connections.remove(at: place)
-        return true
+    func has(_ connection: Name) -> Bool { connections.contains { $0.connection == connection } }
+
+    /// nil when there is no such connection.
+    func remove(_ connection: Name) -> Connection? {
+        guard let place = connections.firstIndex(where: { $0.connection == connection }) else { return nil }
+        return connections.remove(at: place)
     }
 
     func renewLease(of connection: Name, until ends: Instant) -> Bool {
@@ -76,21 +104,33 @@ final class MemoryUser {
         return true
     }
 
-    /// Drops the connections whose lease ran out by `now`; the latest end among them, nil when there was none.
-    func removeExpired(at now: Instant) -> Instant? {
-        var latest: Instant?
+    /// Drops the connections whose lease ran out by `now`; the one whose lease ran out last, nil when there was none.
+    func removeExpired(at now: Instant) -> Connection? {
+        var latest: Connection?
         connections.removeAll { connection in
             guard connection.leaseEnds <= now else { return false }
-            latest = max(latest ?? connection.leaseEnds, connection.leaseEnds)
+            if latest.map({ $0.leaseEnds < connection.leaseEnds }) ?? true { latest = connection }
             return true
         }
         return latest
     }
 
+    func note(_ transition: PresenceTransition, until ends: Instant) {
+        if trail.count >= PresenceTransition.kept + 10 { trail.removeFirst(11) }
+        trail.append(transition)
+        trailEnds = ends
+    }
+
+    func forgetTrail() {
+        trail = []
+        trailEnds = .distantFuture
+    }
+
     /// A new state under the next version: above the stored one, above what the node knew, and not below the clock.
-    func become(_ status: PresenceStatus, at milliseconds: UInt64, microseconds: UInt64, floor: UInt64) {
+    /// `step`: what a version may tell of the time, unless it is the record's first.
+    func become(_ status: PresenceStatus, at milliseconds: UInt64, microseconds: UInt64, step: UInt64, floor: UInt64) {
         self.status = status
-        version = max(version &+ 1, microseconds, floor &+ 1)
+        version = max(version &+ 1, version == 0 ? microseconds : microseconds - microseconds % step, floor &+ 1)
         changedAt = milliseconds
     }
 }

@@ -5,9 +5,11 @@ import HubWire
 extension PresenceMachine {
     /// At least every 100 ms; more often costs little.
     package mutating func tick(at now: Instant) {
+        watchSoundness(at: now)
         endRequests(at: now)
         endCooling(at: now)
         if let settlesAt, settlesAt <= now { self.settlesAt = nil }
+        endAcknowledged(at: now)
         // What follows looks at every partition: not more than a hundred times a second.
         guard now.since(scannedAt) >= .milliseconds(10) else { return }
         scannedAt = now
@@ -51,6 +53,7 @@ extension PresenceMachine {
             // Sooner than the next heartbeat, but not at once: two may fail before a lease ends.
             partitions[partition].nextHeartbeat = min(partitions[partition].nextHeartbeat, now + timers.heartbeat.scaled(by: 1.0 / 6))
             partitions[partition].isHurried = true
+            soundSince = now
             return
         }
         for index in missing where leases.indices.contains(index) {
@@ -121,6 +124,7 @@ extension PresenceMachine {
         switch health {
         case .up where !isUp:
             isUp = true
+            soundSince = now
             announceAt = now
             // Leases may be about to end: renew all soon, spread so that the store isn't hit at once.
             for partition in partitions.indices {
@@ -131,6 +135,7 @@ extension PresenceMachine {
                 partitions[partition].hasGap = true
             }
             watches.hasGap = true
+            rewriteAcknowledged()
         case .down where isUp:
             isUp = false
             softenLeaves()

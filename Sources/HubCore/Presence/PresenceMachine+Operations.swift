@@ -74,7 +74,16 @@ extension PresenceMachine {
         }
         return PresenceOperation(
             kind: kind, user: user.name, connection: connection.connection, node: node, device: connection.device,
-            since: connection.since, versionFloor: user.floor)
+            since: connection.since, versionFloor: user.floor, isAsked: isAsked(place))
+    }
+
+    /// By the client's wish, as far as is known: an operation that is tried again after a refusal has nobody who waits for it any more.
+    private func isAsked(_ place: Int) -> Bool {
+        switch connections[place].phase {
+        case .leaving: true
+        case .lost: false
+        case .open: connections[place].asked != .online || waiters[place] != nil
+        }
     }
 
     package mutating func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag, at now: Instant) {
@@ -82,7 +91,7 @@ extension PresenceMachine {
         partitions[partition].isInFlight = false
         switch result {
         case .success(let versions) where versions.count == places.count:
-            for (place, version) in zip(places, versions) { stored(Int(place), version: version) }
+            for (place, version) in zip(places, versions) { stored(Int(place), version: version, at: now) }
         case .success(let versions):
             let error = WireError(.internal, "\(versions.count) answers to \(places.count) presence operations")
             for place in places { failed(Int(place), error) }
@@ -97,7 +106,7 @@ extension PresenceMachine {
         activate(partition)
     }
 
-    private mutating func stored(_ place: Int, version: UInt64) {
+    private mutating func stored(_ place: Int, version: UInt64, at now: Instant) {
         let user = Int(connections[place].user)
         users[user].floor = max(users[user].floor, version)
         let errand = connections[place].errand
@@ -108,6 +117,7 @@ extension PresenceMachine {
             connections[place].stored = .holds(state)
             connections[place].proof = .fine
             connections[place].isAlone = false
+            acknowledged.append((place: Int32(place), generation: connections[place].generation, at: now))
             if connections[place].phase == .open { addLease(place) }
             answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
             queue(place)
@@ -134,6 +144,27 @@ extension PresenceMachine {
             guard connections.isUsed(place, generation: next.generation) else { continue }
             connections[place].isCooling = false
             queue(place)
+        }
+    }
+
+    /// What was acknowledged too long ago to be lost. While the store is away nothing is forgotten.
+    mutating func endAcknowledged(at now: Instant) {
+        guard isUp else { return }
+        while let next = acknowledged.first, next.at + PresenceMachine.lossMax <= now { _ = acknowledged.popFirst() }
+    }
+
+    /// The store is back, perhaps without its last writes: leases that are gone show with the next refresh, but a state that went back to an
+    /// older one would stay (an invisible user shown to others). So each is written again once its peer has shown that it lives; what holds already
+    /// makes no event.
+    mutating func rewriteAcknowledged() {
+        while let next = acknowledged.popFirst() {
+            let place = Int(next.place)
+            guard connections.isUsed(place, generation: next.generation), connections[place].phase == .open,
+                connections[place].errand == .none,
+                case .holds = connections[place].stored, connections[place].proof == .fine
+            else { continue }
+            connections[place].proof = .missing
+            actions.append(.probe(connection: connections[place].connection))
         }
     }
 

@@ -60,6 +60,7 @@ extension PresenceMachine {
         var news: [PresenceChange] = []
         for change in changes {
             guard let place = users.place(of: change.user) else { continue }
+            judge(change, of: place, at: now)
             learn(change, of: place, news: &news)
         }
         if !news.isEmpty { actions.append(.changed(news)) }

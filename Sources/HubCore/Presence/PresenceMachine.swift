@@ -14,7 +14,7 @@ import HubWire
 ///   itself first (`probe`, `proved`), as it may belong to a process that was frozen meanwhile.
 /// - *Without the store* presence is frozen: nothing is invented, answers are marked stale.
 package struct PresenceMachine: ~Copyable {
-    let timers: PresenceTimers
+    package let timers: PresenceTimers
     let node: Name
     let tagSpace: UInt64
     var chance: Chance
@@ -26,6 +26,8 @@ package struct PresenceMachine: ~Copyable {
     var active: [Int] = []
     /// When operations that went out stop holding back the next one of their connection, in order.
     var cooling = Queue<(place: Int32, generation: UInt32, until: Instant)>()
+    /// Operations that the store acknowledged lately, in order: should it come back without its last writes, they're made again.
+    var acknowledged = Queue<(place: Int32, generation: UInt32, at: Instant)>()
     /// Who waits for which connection's state to be stored.
     var waiters: [Int: [Waiter]] = [:]
 
@@ -46,6 +48,12 @@ package struct PresenceMachine: ~Copyable {
     /// Connections that are open.
     package internal(set) var connectionCount = 0
 
+    /// Since when nothing happened to this node that could cost its connections their leases: no pause, no cut, no refusal.
+    var soundSince: Instant
+    var tickedAt: Instant
+    /// Users whom the feed declared offline while a connection here, in good order, showed otherwise. More than none is a fault of the hub's.
+    package internal(set) var falseOfflines: UInt64 = 0
+
     var scannedAt: Instant
     var announceAt: Instant
     var idleWalk: Patrol
@@ -55,6 +63,9 @@ package struct PresenceMachine: ~Copyable {
     package static let pace = Span.seconds(2)
     /// A store that doesn't answer within this is taken to have refused.
     package static let answerWithin = Span.seconds(20)
+    /// A store that was away may have lost what it acknowledged so long before: a failover to a replica that was behind, a restart from a log
+    /// that isn't written at once.
+    package static let lossMax = Span.seconds(30)
     package static let announceEvery = Span.seconds(10)
     /// All watched users are read again within this, whatever the feeds said.
     package static let audit = Span.seconds(300)
@@ -102,6 +113,8 @@ package struct PresenceMachine: ~Copyable {
         self.chance = chance
         partitions = Array(repeating: PartitionState(nextHeartbeat: now, nextSweep: now), count: Partition.count)
         scannedAt = now
+        soundSince = now
+        tickedAt = now
         announceAt = now
         // Away comes at most a sixteenth late, and never more than 5 s.
         idleWalk = Patrol(period: min(.seconds(5), timers.awayAfter.scaled(by: 1.0 / 16)), stepsMax: 100_000, at: now)
@@ -127,13 +140,17 @@ package struct PresenceMachine: ~Copyable {
 
     // MARK: Connections
 
-    /// Told again of one that it knows, it does nothing.
-    package mutating func connected(connection: Name, user: Name, device: Name, since: UInt64, at now: Instant) {
+    /// Told again of one that it knows, it does nothing. `status`: what the client asked for with the opening, so that it's never shown otherwise.
+    package mutating func connected(
+        connection: Name, user: Name, device: Name, since: UInt64, status: Payload.Status = .online, at now: Instant
+    ) {
         guard connections.place(of: connection) == nil else { return }
         let userPlace = users.insert(user)
         users[userPlace].connections += 1
         connectionCount += 1
-        queue(connections.insert(connection: connection, device: device, since: since, user: userPlace, at: now))
+        let place = connections.insert(connection: connection, device: device, since: since, user: userPlace, at: now)
+        connections[place].asked = status
+        queue(place)
     }
 
     /// `clean`: the client said goodbye, so the user is offline at once if this was the last. Not so while the store is away: the user may

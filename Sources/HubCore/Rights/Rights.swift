@@ -18,12 +18,18 @@ package enum Rights: Sendable, Equatable {
     /// Whether it may know who is in the channel.
     package func maySeeMembers(of channel: Name) -> Bool { may(.presence, in: channel) }
 
-    /// Whether it may follow the presence of `user`, and hear of them in any other way.
-    package func mayWatch(_ user: Name) -> Bool {
+    /// Whether it may follow the presence of `user`, and hear of them in any other way: itself always, others by the rule (presence.watch).
+    package func mayWatch(_ user: Name, by rule: WatchRule) -> Bool {
         switch self {
-        case .everything: true
-        case .key(let reads, _): reads
-        case .token(let own, let grants): own == user || grants.allowWatching(user)
+        case .everything: return true
+        case .key(let reads, _): return reads
+        case .token(let own, let grants):
+            if own == user { return true }
+            return switch rule {
+            case .everyone: true
+            case .listed: grants.allowWatching(user)
+            case .nobody: false
+            }
         }
     }
 

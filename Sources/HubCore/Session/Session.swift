@@ -31,6 +31,8 @@ package struct Session: Sendable {
     package var serial: UInt64
     /// Stands in for an absent `channel`.
     package var defaultChannel: Name
+    /// What the opening asked for.
+    package var firstStatus = Payload.Status.online
     /// An API key's connection: no user, no presence, no inbox.
     package var isService: Bool
     /// Subscriptions that wait for the backplane's answer; they count against the limit.

@@ -50,6 +50,7 @@ extension Backplane {
     }
 
     func sent(_ result: Result<Int, WireError>, tag: RequestTag) {
+        if tag.high == Backplane.inquiryTags { return asked(tag.low, result) }
         guard tag.high == Backplane.controlTags else { return }
         let sending: PostExchange.Sending
         switch result {
@@ -65,6 +66,9 @@ extension Backplane {
             numbers.postsReceived += 1
             if !hand(post, .node(from, number: number)) { answer(.unknown, number, to: from) }
         case .answer(let outcome, let number, let from): carryOut(exchange.answered(outcome, number, by: from))
+        case .ask(let connection, let number, let from):
+            if !look(connection, .node(from, number: number)) { tell(.gone, number, to: from) }
+        case .told(let answer, let number, let from): told(answer, number, by: from)
         case nil: numbers.controlForeign += 1
         }
     }

@@ -42,6 +42,7 @@ extension Backplane: PresenceStoreDelegate {
     }
 
     func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {
+        if tag.high == Backplane.explainTags { return recordRead(result, key: tag.low) }
         post(.inspected(result, isStale: machine.isStale, tag: tag.low), to: tag.high)
     }
 

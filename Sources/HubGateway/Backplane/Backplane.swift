@@ -33,6 +33,10 @@ final class Backplane {
     private let revocationChannel = RevocationKeeper.channel
     /// Posts for streams of other loops and nodes.
     var exchange: PostExchange
+    /// Explanations that are being put together, and what other nodes are asked for them.
+    var explaining: [UInt64: Explaining] = [:]
+    var lastExplaining: UInt64 = 0
+    var inquiries = ConnectionInquiries()
     /// What a post may hold (limits.messageBytes), whoever sends it.
     var postBytesMax: Int
     private var tickedAt = Instant(nanoseconds: 0)
@@ -50,6 +54,8 @@ final class Backplane {
     static let markTags: UInt64 = 1 << 36
     static let controlTags: UInt64 = 1 << 37
     static let revocationTags: UInt64 = 1 << 39
+    static let explainTags: UInt64 = 1 << 45
+    static let inquiryTags: UInt64 = 1 << 46
     static let loopsMax = 64
 
     init(
@@ -112,6 +118,9 @@ final class Backplane {
             hooks.tick(nodes: machine.nodes.count, at: now)
             numbers.hooks = hooks.numbers
             numbers.hookBacklog = hooks.backlog(at: now)
+            advanceInquiries()
+            state.storeClockOffset = store.clockOffset
+            numbers.falseOfflines = machine.falseOfflines
             state.report(numbers)
         }
         carryOutPresence()
@@ -162,8 +171,8 @@ final class Backplane {
             recovery.drop(channel, loop: loop)
             carryOutRecovery()
         case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
-        case .connected(let user, let device, let connection, let since):
-            machine.connected(connection: connection, user: user, device: device, since: since, at: now)
+        case .connected(let user, let device, let connection, let since, let status):
+            machine.connected(connection: connection, user: user, device: device, since: since, status: status, at: now)
         case .closed(let connection, let clean): machine.closed(connection: connection, clean: clean, at: now)
         case .activity(let connection): machine.activity(connection: connection, at: now)
         case .proved(let connection): machine.proved(connection: connection, at: now)
@@ -172,7 +181,9 @@ final class Backplane {
         case .watch(let users, let loop, let tag): machine.watch(users, loop: loop, tag: tag, at: now)
         case .unwatch(let users, let loop): machine.unwatch(users, loop: loop)
         case .readPresence(let users, let tag): store.read(users, tag: tag, at: now)
-        case .inspect(let user, let tag): store.inspect(user, tag: tag, at: now)
+        case .inspect(let user, let tag): store.inspect(user, explains: false, tag: tag, at: now)
+        case .explain(let user, let tag): explain(user, tag: tag)
+        case .looked(let answer, let origin): looked(answer, origin)
         case .post(let post, let tag): pass(post, tag: tag)
         case .postAnswered(let outcome, let origin): passBack(outcome, to: origin)
         case .hookAnswered(let result, let number, let partition):

@@ -115,6 +115,20 @@ enum SettingTable {
             "Time without activity after which a connection is away."),
         .duration(
             "presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
+        .duration(
+            "presence.explainTTL", \.presence.explainTTL, .zero ... .seconds(30 * 86_400),
+            "How long after its last transition a user's trail is kept, for hubctl presence --explain; 0: none."),
+        .duration(
+            "presence.lastSeen", \.presence.lastSeenStep, .zero ... .seconds(7 * 86_400),
+            "Clients are told when somebody was seen last, rounded down to this; 0: exactly."),
+        Setting(
+            "presence.watch", .choice(WatchRule.allCases.map(\.rawValue)), isLive: true,
+            "Whom a client may watch: everyone, those whom its rights (watch) cover, or nobody but itself."
+        ) { _, configuration in
+            .text(configuration.watchRule.rawValue)
+        } write: { value, _, configuration in
+            if case .text(let word) = value { configuration.watchRule = WatchRule(rawValue: word) ?? .everyone }
+        },
     ]
 
     private static let typing: [Setting] = [

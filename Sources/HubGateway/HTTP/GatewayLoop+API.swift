@@ -28,7 +28,10 @@ extension GatewayLoop {
                     body.presence(record.change)
                     body.key("connections")
                     body.array { list in
-                        for connection in record.connections { list.object { $0.connection(connection) } }
+                        // Who is invisible shows to operators alone, who may ask to have it explained.
+                        for connection in record.connections where connection.state != .invisible {
+                            list.object { $0.connection(connection) }
+                        }
                     }
                     if let graceLeft = record.graceLeft {
                         body.key("graceLeft")
@@ -102,7 +105,7 @@ extension GatewayLoop {
 }
 
 extension JSONBody {
-    fileprivate mutating func presence(_ change: PresenceChange) {
+    mutating func presence(_ change: PresenceChange) {
         key("user")
         string(change.user)
         field("status", change.status.name)
@@ -112,7 +115,7 @@ extension JSONBody {
         number(change.lastSeen)
     }
 
-    fileprivate mutating func connection(_ connection: PresenceRecord.Connection) {
+    mutating func connection(_ connection: PresenceRecord.Connection) {
         key("connection")
         string(connection.connection)
         key("node")
@@ -131,7 +134,7 @@ extension JSONBody {
     }
 
     /// Said only when it holds: the store can't be asked, this is what was known last.
-    fileprivate mutating func stale(_ isStale: Bool) {
+    mutating func stale(_ isStale: Bool) {
         guard isStale else { return }
         key("stale")
         bool(true)

@@ -32,7 +32,10 @@ extension GatewayLoop {
         case .echo:
             prepare(id, kind: .echo, format: .json, credential: .later, device: .empty, defaultChannel: .empty)
             return .upgrade(subprotocol: nil)
-        case .user(let user): return authorized(request, .read, on: id) { inspect(user, on: id) }
+        case .user(let user):
+            // Addresses, and who is invisible, are the operator's business alone.
+            if request.queryValue("explain") != nil { return authorized(request, .admin, on: id) { explain(user, on: id) } }
+            return authorized(request, .read, on: id) { inspect(user, on: id) }
         case .presence: return authorized(request, .read, on: id) { readPresence(request, on: id) }
         case .publish: return authorized(request, .publish, on: id) { publish(request, on: id) }
         case .history(let channel): return authorized(request, .read, on: id) { history(request, of: channel, on: id) }
@@ -139,9 +142,11 @@ extension GatewayLoop {
             let credential = try credential(request)
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
+            let status = try firstStatus(request)
             // None offered, or none that we know: JSON, and no subprotocol is chosen.
             let format = request.preferredFormat()
             prepare(id, kind: .session, format: format ?? .json, credential: credential, device: device, defaultChannel: channel)
+            sessions[Int(id.index)].firstStatus = status
             return .upgrade(subprotocol: format?.subprotocol)
         } catch {
             if error.code == .tokenInvalid || error.code == .tokenExpired { authenticationFailed(error.code, on: id) }

@@ -129,6 +129,10 @@ enum Metrics {
         page.counter("hub_resyncs_total", "Gaps announced to subscribers.", backplane.resyncs)
         page.counter("hub_presence_changes_total", "Presence changes of watched users.", backplane.presenceChanges)
         page.counter("hub_presence_swept_total", "Users that this node's sweeps found gone.", backplane.swept)
+        staleness(loops, &page)
+        page.counter(
+            "hub_presence_false_offlines_total", "Users declared offline while a connection on this node, in good order, showed otherwise.",
+            backplane.falseOfflines)
         page.counter("hub_local_typing_total", "Typing fanned out on this node alone while degraded.", backplane.localOnly)
         page.counter("hub_probes_failed_total", "Probes through the publish path that failed.", backplane.probesFailed)
         let hooks = backplane.hooks
@@ -149,6 +153,32 @@ enum Metrics {
         return page.text
     }
 
+    /// Sums over loops; the unit is seconds, as Prometheus has it.
+    private static func staleness(_ loops: [LoopNumbers], _ page: inout MetricsPage) {
+        page.family(
+            "hub_presence_staleness_seconds",
+            "Age of presence changes when the last watcher on a loop got them, from the cause (offline: when the user was seen last).",
+            "histogram")
+        for status in PresenceStatus.allCases {
+            let label = "status=\"\(status.name)\""
+            for (place, bound) in StalenessNumbers.bounds.enumerated() {
+                page.line("_bucket{\(label),le=\"\(seconds(bound))\"}", "\(sum(loops) { $0.staleness.cumulative(status, upTo: place) })")
+            }
+            let count = sum(loops) { $0.staleness.cumulative(status, upTo: StalenessNumbers.bounds.count) }
+            page.line("_bucket{\(label),le=\"+Inf\"}", "\(count)")
+            page.line("_sum{\(label)}", seconds(sum(loops) { $0.staleness.sums[Int(status.rawValue)] }))
+            page.line("_count{\(label)}", "\(count)")
+        }
+    }
+
+    private static func seconds(_ milliseconds: UInt64) -> String {
+        let rest = milliseconds % 1_000
+        guard rest > 0 else { return "\(milliseconds / 1_000)" }
+        var digits = String(1_000 + rest).dropFirst()
+        while digits.last == "0" { digits.removeLast() }
+        return "\(milliseconds / 1_000).\(digits)"
+    }
+
     private static func sum(_ loops: [LoopNumbers], _ value: (LoopNumbers) -> UInt64) -> UInt64 { loops.reduce(0) { $0 &+ value($1) } }
 }
 
@@ -162,6 +192,9 @@ private struct MetricsPage {
     }
 
     mutating func sample(_ label: String, _ value: String, _ number: UInt64) { text += "\(current){\(label)=\"\(value)\"} \(number)\n" }
+
+    /// A sample of the family with a suffix and labels of its own.
+    mutating func line(_ suffix: String, _ value: String) { text += "\(current)\(suffix) \(value)\n" }
 
     mutating func gauge(_ name: String, _ help: String, _ value: UInt64) {
         family(name, help, "gauge")

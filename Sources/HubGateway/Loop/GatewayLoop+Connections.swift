@@ -86,7 +86,8 @@ extension GatewayLoop: ServerHandler {
         if !session.isService {
             outbox.append(
                 .connected(
-                    user: session.user, device: session.device, connection: node.connection(session.serial), since: session.since))
+                    user: session.user, device: session.device, connection: node.connection(session.serial), since: session.since,
+                    status: session.firstStatus))
             if let inbox = Inbox.channel(of: session.user) { wanted.append((inbox, nil)) }
         }
         for channel in claimed + (session.defaultChannel.isEmpty ? [] : [session.defaultChannel])

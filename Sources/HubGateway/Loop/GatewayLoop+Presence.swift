@@ -57,8 +57,7 @@ extension GatewayLoop {
     func watch(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let users = try readUsers(request, bytes)
-            let rights = sessions[Int(id.index)].rights
-            guard users.allSatisfy(rights.mayWatch) else { throw rights.refusal(.watch) }
+            try judgeWatching(users, on: id)
             let added = users.count { watched.slot(of: $0).map { !watched.contains(id.index, on: $0) } ?? true }
             guard watched.count(of: id.index) + added <= configuration.limits.watch else {
                 throw WireError(.tooMany, "more than \(configuration.limits.watch) watched users on one connection (limits.watch)")
@@ -79,7 +78,7 @@ extension GatewayLoop {
         guard let waiting = pending.remove(tag), case .watch = waiting.kind, waiting.id.isPresent else { return }
         waiting.id.withBytes { raw in
             send(to: waiting.connection, as: .reply) {
-                EnvelopeEncoder.ackWatch(id: raw, users: changes, isStale: isStale, format: $0, into: &$1)
+                EnvelopeEncoder.ackWatch(id: raw, users: toldToClients(changes), isStale: isStale, format: $0, into: &$1)
             }
         }
     }
@@ -126,7 +125,8 @@ extension GatewayLoop {
         if changesWaiting.isEmpty && !changes.isEmpty {
             _ = net.schedule(after: GatewayLoop.conflation, kind: TimerKind.presenceFlush.rawValue, value: 0)
         }
-        changesWaiting.append(contentsOf: changes)
+        noteCauses(of: changes)
+        changesWaiting.append(contentsOf: toldToClients(changes))
     }
 
     /// Sends what was collected: for each user the newest version, for each watcher one message.
@@ -143,6 +143,7 @@ extension GatewayLoop {
             }
         }
         changesWaiting.removeAll(keepingCapacity: true)
+        noteWritten()
         if newest.count == 1 {
             // The usual case: one frame for all watchers of a format.
             let (slot, change) = newest[0]

@@ -173,7 +173,7 @@ extension GatewayLoop {
             }
         }
         var unwatched = 0
-        for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot)) {
+        for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot), by: configuration.watchRule) {
             watched.remove(id.index, from: slot)
             unwatchIfEmpty(slot)
             unwatched += 1

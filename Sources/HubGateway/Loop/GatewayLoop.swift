@@ -70,6 +70,8 @@ final class GatewayLoop {
     // Watched users.
     var watched: Registry
     var changesWaiting: [PresenceChange] = []
+    /// When what waits was caused.
+    var causesWaiting: [PresenceCauseTime] = []
 
     var pending = Slab<Pending>()
     var publishBatches = Slab<PublishBatch>()
@@ -232,6 +234,8 @@ extension GatewayLoop: LoopHandler {
         case .probe(let id, let connection): probe(ConnectionID(packed: id), connection: connection)
         case .presenceRead(let result, let isStale, let tag): presenceRead(result, isStale: isStale, tag: tag)
         case .inspected(let result, let isStale, let tag): inspected(result, isStale: isStale, tag: tag)
+        case .explained(let result, let isStale, let tag): explained(result, isStale: isStale, tag: tag)
+        case .look(let id, let connection, let origin): outbox.append(.looked(look(ConnectionID(packed: id), connection), origin))
         case .nodes(let result, let tag): nodesListed(result, tag: tag)
         case .post(let post, let origin): outbox.append(.postAnswered(take(post), origin))
         case .postAnswered(let outcome, let tag): postAnswered(outcome, tag: tag)

@@ -15,6 +15,7 @@ struct Pending {
         case httpHistory(channel: Name, HistoryQuery, HistoryTag)
         case httpPublishPart(batch: UInt64, place: Int, MessageClass)
         case httpPresence
+        case httpExplain
         case httpPresenceMany
         case httpNodes
         case httpRevoke(Revocation)

@@ -16,7 +16,7 @@ enum BackplaneMessage: Sendable {
     case drop(Name, loop: Int)
     case readHistory(Name, Boxed<HistoryQuery>, tag: RequestTag)
 
-    case connected(user: Name, device: Name, connection: Name, since: UInt64)
+    case connected(user: Name, device: Name, connection: Name, since: UInt64, status: Payload.Status)
     case closed(connection: Name, clean: Bool)
     case activity(connection: Name)
     case proved(connection: Name)
@@ -26,6 +26,9 @@ enum BackplaneMessage: Sendable {
 
     case readPresence([Name], tag: RequestTag)
     case inspect(Name, tag: RequestTag)
+    case explain(Name, tag: RequestTag)
+    /// What a loop knows of a connection that the backplane had it look at.
+    case looked(ConnectionAnswer, PostOrigin)
     case nodes(tag: RequestTag)
 
     /// For a stream of another loop or node.
@@ -62,6 +65,9 @@ enum LoopMessage: Sendable {
 
     case presenceRead(Result<PresenceSnapshot, WireError>, isStale: Bool, tag: UInt64)
     case inspected(Result<PresenceRecord, WireError>, isStale: Bool, tag: UInt64)
+    case explained(Result<Boxed<PresenceExplanation>, WireError>, isStale: Bool, tag: UInt64)
+    /// Look at a connection of this loop's and say what is known of it.
+    case look(UInt64, connection: Name, PostOrigin)
     case nodes(Result<[NodeEntry], WireError>, tag: UInt64)
 
     /// For a stream of this loop; the answer is owed to the backplane.

@@ -28,10 +28,20 @@ final class NodeState: Sendable {
     private let phaseBox = Mutex<Phase>(.starting("the first probe hasn't come back yet"))
     private let unsavedBox = Mutex<String?>(nil)
     private let loopBoxes: Mutex<[LoopNumbers]>
+    /// The presence store's clock less the monotonic one, in milliseconds; the least number: not known.
+    private let offset = Atomic<Int64>(.min)
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())
 
     init(loops: Int) {
         loopBoxes = Mutex([LoopNumbers](repeating: LoopNumbers(), count: loops))
+    }
+
+    var storeClockOffset: Int64? {
+        get {
+            let value = offset.load(ordering: .relaxed)
+            return value == .min ? nil : value
+        }
+        set { offset.store(newValue ?? .min, ordering: .relaxed) }
     }
 
     var phase: Phase { phaseBox.withLock { $0 } }

@@ -40,6 +40,8 @@ struct LoopNumbers: Sendable {
     var streams = 0
     /// Posts to streams that this loop answered, by what became of them.
     var streamPosts: [UInt64] = [UInt64](repeating: 0, count: StreamPostOutcome.allCases.count)
+    /// Presence changes that were written to watchers, by how old their causes were.
+    var staleness = StalenessNumbers()
     /// WebSockets that weren't opened because too many came at once.
     var turnedAway: UInt64 = 0
 }
@@ -51,6 +53,7 @@ struct BackplaneNumbers: Sendable {
     var resyncs: UInt64 = 0
     var presenceChanges: UInt64 = 0
     var swept: UInt64 = 0
+    var falseOfflines: UInt64 = 0
     /// Typing that was fanned out locally while the broker was away.
     var localOnly: UInt64 = 0
     var probesFailed: UInt64 = 0

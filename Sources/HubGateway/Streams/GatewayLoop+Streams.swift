@@ -26,8 +26,10 @@ extension GatewayLoop {
             let channel = try parameter("channel", of: request, limit: Name.lengthMax) ?? .empty
             let device = try parameter("device", of: request, limit: configuration.limits.deviceBytes) ?? .empty
             let position = try position(request)
+            let status = try firstStatus(request)
             prepare(id, kind: .session, format: .json, credential: credential, device: device, defaultChannel: channel)
             sessions[Int(id.index)].isStream = true
+            sessions[Int(id.index)].firstStatus = status
             resumePositions[id.index] = channel.isEmpty ? nil : position
             return .stream(retry: chance.span(in: Self.retry))
         } catch {

@@ -25,7 +25,7 @@ extension CommandEncoder {
         case .refresh(let refresh): return partition(refresh.partition) + refresh.leases.map { record($0.user) }
         case .find(let sweep), .expire(let sweep): return partition(sweep.partition)
         case .states(let states): return states.partitions.map { presenceMeta($0) } + states.users.map { record($0) }
-        case .inspect(let user, _): return [record(user)] + partition(Partition.of(user))
+        case .inspect(let user, _, _): return [record(user)] + partition(Partition.of(user))
         case .settle(let report, _): return [of(report.user, .hash, KeySpace.Kind.budgets, "the user's budgets")]
         case .hooks(let call):
             return [

@@ -52,6 +52,7 @@ package struct KeySpace: Sendable {
         // Of a user.
         package static let user: StaticString = "u:"
         package static let budgets: StaticString = "rl:"
+        package static let trail: StaticString = "ut:"
         // Of a partition.
         package static let generation: StaticString = "g"
         package static let leases: StaticString = "pl"

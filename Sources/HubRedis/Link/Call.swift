@@ -16,7 +16,7 @@ enum Call {
     case find(Sweep)
     case expire(Sweep)
     case states(StatesCall)
-    case inspect(Name, RequestTag)
+    case inspect(Name, explains: Bool, RequestTag)
     case settle(RateReport, RequestTag)
     /// No facts: the node leaves.
     case announce(facts: [UInt8], RequestTag)
@@ -67,7 +67,7 @@ extension Call {
         case .apply(let call): call.partition
         case .refresh(let call): call.partition
         case .find(let sweep), .expire(let sweep): sweep.partition
-        case .inspect(let user, _): Partition.of(user)
+        case .inspect(let user, _, _): Partition.of(user)
         case .settle(let report, _): Partition.of(report.user)
         case .announce: Lane.nodes
         case .hooks(let call): call.partition
@@ -89,7 +89,7 @@ extension Call {
         case .markRead(let call): .foreignKey(channel: call.channel)
         case .history(let call): .foreignKey(channel: call.channel)
         case .marks(let call): .foreignKey(channel: call.channel)
-        case .inspect(let user, _): .foreignKey("the user \(user)")
+        case .inspect(let user, _, _): .foreignKey("the user \(user)")
         case .tip(_, _, let channel): .foreignKey(channel: channel)
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
         case .hooks: .foreignKey("some of the webhooks")
@@ -166,6 +166,8 @@ struct HookCall {
 struct Sweep {
     struct Entry {
         var isLease: Bool
+        /// Of a lease: its node doesn't announce itself any more. Only explain looks at it.
+        var isNodeDead = false
         /// As find gave it: it goes back unchanged.
         var score: [UInt8]
         var connection: [UInt8]

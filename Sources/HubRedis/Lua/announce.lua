@@ -1,6 +1,6 @@
 -- Says that a node lives, forgets those that don't, and lists the others.
 -- KEYS: 1 nodes, 2 their facts. ARGV: 1 incarnation, 2 how long the entry holds (ms), 3 facts ('' with a span of 0: leaves)
--- Reply: {incarnation, ms left, facts, …}
+-- Reply: {now, incarnation, ms left, facts, …}
 local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
 local function text(number) return string.format('%.0f', number) end
@@ -27,7 +27,7 @@ end
 redis.call('PEXPIRE', KEYS[1], 3600000)
 redis.call('PEXPIRE', KEYS[2], 3600000)
 
-local reply = {}
+local reply = {text(now)}
 local live = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. text(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 for i = 1, #live, 2 do
   local left = tonumber(live[i + 1]) - now

@@ -1,14 +1,18 @@
 -- Connections up, changed, restored and down, of users of one partition.
--- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 rules of hooks, then for each operation (its user's record in KEYS):
---       kind '+', 'r' or '-', connection, value ('+', 'r': what the record keeps of it; '-': grace in ms), version floor, user
+-- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
+--       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
+-- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
+-- what the record keeps of the connection; of '-' and 'x' grace in ms.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
-local lease, userTTL, tombstoneTTL = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
 local versions = {}
-hookRules(ARGV[6], KEYS[6], KEYS[7])
+hookRules(ARGV[8], KEYS[6], KEYS[7])
 
-local function up(key, connection, value, floor, user, isRestore)
-  local fields, connections, state = record(key, connection, value)
+local idly = {o = 'b', a = 'd', i = 'i'}
+
+local function up(key, trail, kind, connection, value, floor, user)
+  local fields, connections, state, held = record(key, connection, value)
   if not fields then return '!' .. connections end
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
   local added = redis.pcall('ZADD', LEASES, text(now + lease), user .. '|' .. connection)
@@ -16,56 +20,68 @@ local function up(key, connection, value, floor, user, isRestore)
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
   redis.call('ZREM', GRACE, user)
-  if fields.s == state then return fields.v or '0' end
-  local v = version(fields, floor)
-  local at = now
+  -- Behind what the node knows, the record has lost its last changes: watchers, who know them, would pass over what it says from now on.
+  local isBehind = fields.s == state and floor > (tonumber(fields.v or '') or 0)
+  if fields.s == state and not isBehind then return fields.v or '0' end
+  local v = version(fields, floor, step)
+  local at = isBehind and tonumber(fields.t or '') or now
   -- Never seen, and invisible from the start: there's nothing to tell, and no moment to name.
-  local isSilent = not fields.s and (isRestore or state == 'offline')
+  local isSilent = not fields.s and (kind == 'r' or state == 'offline')
   if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
+  local cause
+  if isBehind then
+    cause = 'r'
+  elseif kind == 'r' then
+    cause = fields.s and 'h' or 'r'
+  elseif not held then
+    cause = 'c'
+  elseif kind == 's' then
+    cause = string.sub(value, 1, 1)
+  else
+    cause = idly[string.sub(value, 1, 1)]
+  end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
   if not isSilent then event(user, fields.s, state, v, at) end
   return text(v)
 end
 
-local function down(key, connection, grace, floor, user)
-  local fields, connections, state, isKnown = record(key, connection, nil)
+local function down(key, trail, kind, connection, grace, floor, user)
+  local fields, connections, state, held = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
-  if isKnown then redis.call('HDEL', key, 'c:' .. connection) end
-  if not isKnown then return fields.v or '0' end
+  if not held then return fields.v or '0' end
+  redis.call('HDEL', key, 'c:' .. connection)
+  local cause = kind == 'x' and 'x' or 'l'
   if connections == 0 then
     if not fields.s or fields.s == 'offline' then
       redis.call('PEXPIRE', key, tombstoneTTL)
       return fields.v or '0'
     end
-    if grace > 0 then
-      redis.call('HSET', key, 'l', text(now))
-      redis.call('ZADD', GRACE, text(now + grace), user)
-      return fields.v
-    end
     -- A clean leave is told at once, but not while others may still have to register again.
-    if now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
-      redis.call('HSET', key, 'l', text(now))
-      redis.call('ZADD', GRACE, text(now), user)
+    if grace > 0 or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
+      redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, held))
+      redis.call('ZADD', GRACE, text(now + grace), user)
       return fields.v
     end
   end
   if fields.s == state then return fields.v end
-  local v = version(fields, floor)
+  local v = version(fields, floor, step)
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
   if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, held))
   event(user, fields.s, state, v, now)
   return text(v)
 end
 
-local at = 7
-for i = 8, #KEYS do
+local at = 9
+for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
-  if kind == '-' then
-    versions[#versions + 1] = down(KEYS[i], connection, tonumber(value), floor, user)
+  if kind == '-' or kind == 'x' then
+    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, tonumber(value), floor, user)
   else
-    versions[#versions + 1] = up(KEYS[i], connection, value, floor, user, kind == 'r')
+    versions[#versions + 1] = up(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   end
   at = at + 5
 end

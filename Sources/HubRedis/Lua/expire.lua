@@ -1,20 +1,29 @@
 -- Second phase of a sweep: ends the leases and the grace that find saw due, if they still are.
--- ARGV: 1 find's now, 2 gap max, 3 lease, 4 tombstone ttl (ms each), 5 new epoch, 6 tag, 7 rules of hooks, then for each entry (its user's record in KEYS):
---       kind 'l' or 'g', score as find gave it, connection ('' for grace), user
+-- ARGV: 1 find's now, 2 gap max, 3 lease, 4 tombstone ttl (ms each), 5 new epoch, 6 tag, 7 trail ttl (ms; 0: no trail), 8 the sweeper's name,
+--       9 step of versions (µs), 10 rules of hooks, then for each entry (its user's record and trail in KEYS): kind 'l', 'n' (a lease whose node
+--       no longer announces itself) or 'g', score as find gave it, connection ('' for grace), user
 -- Reply: how many users went offline. Nothing happens when the sweeper was away too long since its find: what it saw is old.
 local age = now - tonumber(ARGV[1])
 if age < 0 or age > tonumber(ARGV[2]) then return 0 end
-local lease, tombstoneTTL = tonumber(ARGV[3]), ARGV[4]
+local lease, tombstoneTTL, trailTTL, sweeper, step = tonumber(ARGV[3]), ARGV[4], ARGV[7], ARGV[8], tonumber(ARGV[9])
 local offline = 0
-hookRules(ARGV[7], KEYS[6], KEYS[7])
+hookRules(ARGV[10], KEYS[6], KEYS[7])
 
--- `connection` has ended; '': it's the grace that has. A record that's somebody else's is left as it is, and its user is offline.
-local function settle(key, user, connection, at)
-  local fields, connections, state, isKnown = record(key, connection, nil)
+-- `connection` has ended; '': it's the grace that has. `at`: when an offline user was last seen. A record that's somebody else's is left as it
+-- is, and its user is offline.
+local function settle(key, trail, user, connection, at, cause)
+  local fields, connections, state, held = record(key, connection, nil)
   local isOurs = fields ~= nil
   if not isOurs then fields, connections, state = {}, 0, 'offline' end
-  if isKnown then redis.call('HDEL', key, 'c:' .. connection) end
-  if connection == '' then at = tonumber(fields.l or '') or at end
+  local where = place(connection, held)
+  if connection == '' then
+    -- What the close that began it left: ms;cause and place.
+    local moment, left, from = string.match(fields.l or '', '^(%d+);([lx])(.*)$')
+    at = tonumber(moment or string.match(fields.l or '', '^%d+$') or '') or at
+    cause, where = left or cause, from or where
+  elseif held then
+    redis.call('HDEL', key, 'c:' .. connection)
+  end
   if connections == 0 then
     redis.call('ZREM', GRACE, user)
     if fields.s == 'offline' then
@@ -22,35 +31,37 @@ local function settle(key, user, connection, at)
       return
     end
     -- A record that was lost comes here too: watchers still show the user as online, so they're told.
-    local v = version(fields, 0)
+    local v = version(fields, 0, step)
     if isOurs then
       redis.call('HSET', key, 's', 'offline', 'v', text(v), 't', text(at))
       redis.call('HDEL', key, 'l')
       redis.call('PEXPIRE', key, tombstoneTTL)
     end
+    note(trail, trailTTL, cause, 'offline', v, now, sweeper, where)
     event(user, fields.s, 'offline', v, at)
     offline = offline + 1
   elseif fields.s ~= state then
-    local v = version(fields, 0)
+    local v = version(fields, 0, step)
     redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
+    note(trail, trailTTL, cause, state, v, now, sweeper, where)
     event(user, fields.s, state, v, now)
   end
 end
 
-local at = 8
-for i = 8, #KEYS do
+local at = 11
+for i = FIRST, #KEYS, 2 do
   local kind, score, connection, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local key = KEYS[i]
-  if kind == 'l' then
+  local key, trail = KEYS[i], KEYS[i + 1]
+  if kind ~= 'g' then
     local member = user .. '|' .. connection
     if redis.call('ZSCORE', LEASES, member) == score and tonumber(score) <= now then
       redis.call('ZREM', LEASES, member)
       -- Last proven alive when it was last refreshed.
-      settle(key, user, connection, tonumber(score) - lease)
+      settle(key, trail, user, connection, tonumber(score) - lease, kind == 'n' and 'n' or 'e')
     end
   elseif redis.call('ZSCORE', GRACE, user) == score and tonumber(score) <= now then
     redis.call('ZREM', GRACE, user)
-    settle(key, user, '', tonumber(score))
+    settle(key, trail, user, '', tonumber(score), 'l')
   end
   at = at + 4
 end

@@ -1,6 +1,6 @@
 -- All that's known of a user, at one moment. Writes nothing.
--- KEYS: 1 record, 2 leases, 3 grace. ARGV: 1 user
--- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or ''}
+-- KEYS: 1 record, 2 leases, 3 grace, 4 trail. ARGV: 1 user, 2 how many entries of the trail ('0': none)
+-- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or '', {entry, …}}
 local clock = redis.call('TIME')
 local all = redis.call('HGETALL', KEYS[1])
 local deadlines = {}
@@ -9,5 +9,7 @@ for i = 1, #all, 2 do
     deadlines[#deadlines + 1] = redis.call('ZSCORE', KEYS[2], ARGV[1] .. '|' .. string.sub(all[i], 3)) or ''
   end
 end
+local trail = {}
+if ARGV[2] ~= '0' then trail = redis.call('LRANGE', KEYS[4], -tonumber(ARGV[2]), -1) end
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
-return {string.format('%.0f', now), all, deadlines, redis.call('ZSCORE', KEYS[3], ARGV[1]) or ''}
+return {string.format('%.0f', now), all, deadlines, redis.call('ZSCORE', KEYS[3], ARGV[1]) or '', trail}

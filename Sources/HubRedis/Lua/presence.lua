@@ -1,6 +1,9 @@
--- Shared by apply and expire, put in front of both: time, a user's record, the feed. In front of it: hookqueue.
--- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, 6 queue of hooks, 7 its counts, then user records
+-- Shared by apply and expire, put in front of both: time, a user's record, the feed, the trail. In front of it: hookqueue.
+-- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, 6 queue of hooks, 7 its counts, then for each operation its user's
+-- record and trail
 local LEASES, GRACE, META, STREAM, FEED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- The first operation's record.
+local FIRST = 8
 
 -- `..` and tostring keep 14 digits only; a version has 16.
 local function text(number) return string.format('%.0f', number) end
@@ -19,16 +22,17 @@ redis.call('ZSCORE', GRACE, '')
 
 local STATES = {online = true, away = true, offline = true}
 
--- What stands in a user's record: its fields, how many connections, the state that they add up to, and whether `connection` is one of them.
+-- What stands in a user's record: its fields, how many connections, the state that they add up to, and what stands of
+-- `connection`, nil when it isn't there.
 -- It counts with `value` in place of what stands there, or not at all (nil). An invisible one counts as a connection but adds nothing.
 -- nil and an error: the key holds something else.
 local function record(key, connection, value)
   local all = redis.pcall('HGETALL', key)
   if all.err then return nil, all.err end
-  local fields, connections, state, isKnown, isOurs = {}, 0, 'offline', false, true
-  local function add(held)
+  local fields, connections, state, held, isOurs = {}, 0, 'offline', nil, true
+  local function add(text)
     connections = connections + 1
-    local first = string.sub(held, 1, 1)
+    local first = string.sub(text, 1, 1)
     if first == 'o' then state = 'online' elseif first == 'a' and state == 'offline' then state = 'away' end
   end
   for i = 1, #all, 2 do
@@ -37,20 +41,24 @@ local function record(key, connection, value)
       fields[name] = all[i + 1]
       if name ~= 'l' then isOurs = false end
     elseif string.sub(name, 3) == connection then
-      isKnown = true
+      held = all[i + 1]
     else
       add(all[i + 1])
     end
   end
   if not isOurs and not STATES[fields.s or ''] then return nil, 'FOREIGN the user\'s record is a hash that is not a hub\'s' end
   if value then add(value) end
-  return fields, connections, state, isKnown
+  return fields, connections, state, held
 end
 
--- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost.
-local function version(fields, floor)
-  local v = (tonumber(fields.v or '') or 0) + 1
-  if micros > v then v = micros end
+-- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost. `step` (microseconds): it tells no more of
+-- the time than last seen does. Of a record that is new, or was lost, it tells the time, so as to be above all that went before.
+local function version(fields, floor, step)
+  local known = tonumber(fields.v or '')
+  local v = (known or 0) + 1
+  local moment = micros
+  if known and step > 1 then moment = micros - micros % step end
+  if moment > v then v = moment end
   if floor + 1 > v then v = floor + 1 end
   return v
 end
@@ -61,9 +69,23 @@ local events, eventCount = {}, 0
 local function event(user, before, state, v, at)
   eventCount = eventCount + 1
   events[eventCount] = state .. ':' .. text(v) .. ':' .. text(at) .. ':' .. #user .. ':' .. user
-  if hooks then
+  if hooks and before ~= state then
     hook(state == 'offline' and 'f' or (before or 'offline') == 'offline' and 'n' or 's', state, text(v), text(at), user)
   end
+end
+
+-- Who and where a connection is, for the trail: its id, then what its field keeps behind the state's letter (node, device, since).
+local function place(connection, value) return #connection .. ':' .. connection .. string.sub(value or '', 3) end
+
+-- Notes a transition and its cause in the user's trail, for explain: state's letter (o, a, f), cause's letter, version, ms, length of the
+-- sweeper's name, that name, place. Kept: at least the last 50. A key of that name which isn't ours is left alone: nothing depends on the trail.
+local function note(key, ttl, cause, state, v, at, by, where)
+  if ttl == '0' then return end
+  local letter = state == 'offline' and 'f' or string.sub(state, 1, 1)
+  local length = redis.pcall('RPUSH', key, letter .. cause .. text(v) .. ':' .. text(at) .. ':' .. #by .. ':' .. by .. where)
+  if type(length) ~= 'number' then return end
+  if length > 60 then redis.call('LTRIM', key, -50, -1) end
+  redis.call('PEXPIRE', key, ttl)
 end
 
 -- Publishes all events of this call as one feed publication, with a position like a channel's. A stream key that holds something else is left

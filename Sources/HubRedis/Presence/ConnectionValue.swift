@@ -41,7 +41,8 @@ package enum ConnectionValue {
         return Parsed(state: state, node: node, device: device, since: since)
     }
 
-    private static func name(_ rest: inout UnsafeRawBufferPointer) -> Name? {
+    /// A length-prefixed name, which may be empty.
+    static func name(_ rest: inout UnsafeRawBufferPointer) -> Name? {
         guard let length = rest.take(until: UInt8(ascii: ":"), limit: 3)?.decimal, length <= UInt64(Name.lengthMax),
             let bytes = rest.take(count: Int(length))
         else { return nil }

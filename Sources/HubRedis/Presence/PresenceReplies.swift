@@ -90,7 +90,7 @@ enum PresenceReplies {
 
     /// `inspect`: the record, right even before any sweep: leases that ran out are shown and not counted.
     static func record(_ reply: borrowing Reply, of user: Name, lease: Span) -> PresenceRecord? {
-        guard reply.elements(0) == 4, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
+        guard reply.elements(0) == 5, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
             return nil
         }
         let deadlines = reply.end(of: 2)
@@ -99,6 +99,7 @@ enum PresenceReplies {
         var change = PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0)
         var connections: [PresenceRecord.Connection] = []
         var lastProof: UInt64 = 0
+        var close: PresenceTransition?
         for index in stride(from: 3, to: 3 + fields, by: 2) {
             guard let name = reply.string(index), let value = reply.string(index + 1) else { return nil }
             if name.equals("s") {
@@ -108,6 +109,8 @@ enum PresenceReplies {
                 change.version = value.decimal ?? 0
             } else if name.equals("t") {
                 change.lastSeen = value.decimal ?? 0
+            } else if name.equals("l") {
+                close = TrailEntry.close(value)
             } else if name.hasPrefix("c:") {
                 guard connections.count < deadlineCount, let parsed = ConnectionValue.parse(value),
                     let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[2...]))
@@ -130,14 +133,30 @@ enum PresenceReplies {
         } else if graceLeft == 0 {
             change.status = .offline
         }
-        return PresenceRecord(change: change, connections: connections, graceLeft: graceLeft)
+        var record = PresenceRecord(change: change, connections: connections, graceLeft: graceLeft, now: now)
+        // Of a grace that was cancelled it may still stand there.
+        if graceLeft != nil { record.close = close }
+        return record
     }
 
-    /// `announce`: incarnation, milliseconds left and facts of each living node.
+    /// `inspect`: the trail at its end. An entry that isn't ours is left out.
+    static func transitions(_ reply: borrowing Reply) -> [PresenceTransition] {
+        let list = reply.end(of: reply.end(of: reply.end(of: 2)))
+        guard let count = reply.elements(list), count <= PresenceTransition.kept else { return [] }
+        return (list + 1..<list + 1 + count).compactMap { reply.string($0).flatMap { TrailEntry.parse($0) } }
+    }
+
+    /// `announce`: Redis's clock in milliseconds.
+    static func announceTime(_ reply: borrowing Reply) -> UInt64? {
+        guard (reply.elements(0) ?? 0) > 0, let now = reply.string(1)?.decimal, now < 1 << 53 else { return nil }
+        return now
+    }
+
+    /// `announce`: behind that, incarnation, milliseconds left and facts of each living node.
     static func nodes(_ reply: borrowing Reply) -> [NodeEntry]? {
-        guard let count = reply.elements(0), count % 3 == 0, reply.count == count + 1 else { return nil }
+        guard let count = reply.elements(0), count % 3 == 1, reply.count == count + 1 else { return nil }
         var nodes: [NodeEntry] = []
-        for index in stride(from: 1, to: 1 + count, by: 3) {
+        for index in stride(from: 2, to: 1 + count, by: 3) {
             guard let incarnation = reply.string(index).flatMap({ Name(validating: $0) }), let left = reply.string(index + 1)?.decimal,
                 var facts = reply.string(index + 2), let connections = facts.take(until: UInt8(ascii: ";"), limit: 19)?.decimal
             else { continue }

@@ -1,0 +1,128 @@
+"""Who sees what of whom: invisible users, whom clients may watch, how exactly they're told of others."""
+
+import time
+
+import jwt
+import pytest
+
+from client import Client, statuses
+from hub import Hub, eventually, request
+
+KEY = "a key of at least thirty-two bytes for these tests"
+ADMIN, READER = "admin-key-of-the-tests-0123456789abc", "reader-key-of-the-tests-0123456789ab"
+API_KEYS = '[{"id":"admin","env":"ADMIN_KEY","scopes":["admin"]},{"id":"reader","env":"READER_KEY","scopes":["read"]}]'
+HOUR = 3_600_000
+
+
+def token(user):
+    return jwt.encode({"sub": user, "exp": int(time.time()) + 600}, KEY, "HS256")
+
+
+@pytest.fixture
+def make(start, tmp_path):
+    def make(**settings):
+        file = tmp_path / "token-key"
+        file.write_text(KEY)
+        config = tmp_path / "hub.json5"
+        config.write_text('{ auth: { keys: [{ kid: "k1", alg: "HS256", file: "%s" }] } }' % file)
+        return start(
+            Hub, dev=False, config=config, environment={"ADMIN_KEY": ADMIN, "READER_KEY": READER},
+            settings={"api.keys": API_KEYS, "presence.grace": "300ms", "presence.sweepInterval": "100ms", **settings})
+    return make
+
+
+def test_an_invisible_user_shows_nowhere_but_to_operators(make):
+    hub = make()
+    with Client(hub, token=token("watcher")) as watcher:
+        watcher.request("watch", users=["ghost", "turns"])
+        ghost = open_invisible(hub, "ghost")
+        turns = Client(hub, token=token("turns"))
+        watcher.presence_of("turns", "online")
+        turns.request("presence", payload={"status": "invisible"})
+        watcher.presence_of("turns", "offline")
+        # Toggling where nobody sees it makes no event, and a connection more doesn't either.
+        more = open_invisible(hub, "turns")
+        messages = watcher.gather(1)
+        assert statuses(messages, "ghost") == [] and statuses(messages, "turns") == []
+        states = {user["user"]: user for user in watcher.request("watch", users=["ghost", "turns"])["users"]}
+        assert states["ghost"]["status"] == "offline" and states["ghost"]["lastSeen"] == 0
+        for user in ("ghost", "turns"):
+            code, _, answer = request(f"{hub.url}/v1/presence/{user}", key=READER)
+            assert (code, answer["status"], answer["connections"]) == (200, "offline", []), answer
+            assert "graceLeft" not in answer
+            answer = request(f"{hub.url}/v1/presence", "POST", {"users": [user]}, key=READER)[2]
+            assert answer["users"][0]["status"] == "offline"
+            answer = request(f"{hub.url}/v1/presence/{user}?explain=1", key=ADMIN)[2]
+            assert {row["state"] for row in answer["connections"]} == {"invisible"}
+        for client in (more, ghost, turns):
+            client.vanish()
+        # Its end is nobody's business either.
+        assert statuses(watcher.gather(1.5), "ghost") == []
+
+
+def open_invisible(hub, user):
+    """With the status in the address: never online, not even for a moment."""
+    return Client(hub, token=token(user), status="invisible")
+
+
+def test_a_status_in_the_address_that_does_not_exist_is_refused(make):
+    hub = make()
+    for path in ("/v1/ws", "/v1/sse"):
+        code, _, answer = request(f"{hub.url}{path}?status=asleep", headers={"Authorization": f"Bearer {token('a')}", **WEBSOCKET})
+        assert code == 400 and answer["error"]["code"] == "malformed" and "invisible" in answer["error"]["message"], answer
+
+
+WEBSOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+
+
+def test_whom_clients_may_watch_is_a_rule_and_those_refused_are_named(make):
+    hub = make(**{"presence.watch": "nobody"})
+    with Client(hub, token=token("alice")) as alice:
+        assert alice.request("watch", users=["alice"])["users"][0]["status"] == "online"
+        refused = alice.try_request("watch", users=["alice", "bob", "carol"])
+        assert refused["type"] == "error" and refused["code"] == "forbidden", refused
+        assert "bob, carol" in refused["message"] and "presence.watch" in refused["message"]
+        # As a whole: nobody of the request is watched.
+        with Client(hub, token=token("bob")):
+            assert statuses(alice.gather(0.6), "bob") == []
+        many = alice.try_request("watch", users=[f"user-{number}" for number in range(900)])
+        assert many["code"] == "forbidden" and "895 more" in many["message"]
+
+
+def test_last_seen_is_told_to_clients_as_coarsely_as_set_and_versions_do_not_tell_more(make):
+    hub = make(**{"presence.lastSeen": "1h"})
+    with Client(hub, token=token("watcher")) as watcher:
+        watcher.request("watch", users=["dora"])
+        dora = Client(hub, token=token("dora"))
+        watcher.presence_of("dora", "online")
+        dora.leave()
+        offline = watcher.presence_of("dora", "offline")["changes"][0]
+        assert offline["lastSeen"] % HOUR == 0 and abs(time.time() * 1000 - offline["lastSeen"]) < 2 * HOUR
+        acknowledged = watcher.request("watch", users=["dora"])["users"][0]
+        assert acknowledged["lastSeen"] == offline["lastSeen"]
+        # The record's first transition told its moment; the next counts from there.
+        first = request(f"{hub.url}/v1/presence/dora?explain=1", key=ADMIN)[2]["transitions"][0]
+        assert offline["version"] == first["version"] + 1 or offline["version"] % (HOUR * 1000) == 0
+        # The backend's keys are told exactly.
+        assert request(f"{hub.url}/v1/presence/dora", key=READER)[2]["lastSeen"] % HOUR != 0
+
+
+def test_staleness_is_measured_and_no_offline_is_false(make):
+    hub = make()
+    hub.api_key = ADMIN
+    with Client(hub, token=token("watcher")) as watcher:
+        watcher.request("watch", users=["erin"])
+        with Client(hub, token=token("erin")) as erin:
+            watcher.presence_of("erin", "online")
+            erin.leave()
+        watcher.presence_of("erin", "offline")
+
+    def counted(status):
+        return hub.metric('hub_presence_staleness_seconds_count{status="%s"}' % status)
+
+    eventually(lambda: counted("online") >= 1 and counted("offline") >= 1)
+    text = request(f"{hub.url}/metrics", key=ADMIN)[2].decode()
+    buckets = [int(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith('hub_presence_staleness_seconds_bucket{status="online"')]
+    assert buckets == sorted(buckets) and buckets[-1] == counted("online")
+    assert 'le="0.005"' in text and 'le="300"' in text and "# TYPE hub_presence_staleness_seconds histogram" in text
+    assert hub.metric("hub_presence_false_offlines_total") == 0
