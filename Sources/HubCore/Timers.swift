@@ -15,6 +15,15 @@ package struct PresenceTimers: Sendable, Equatable {
     package init() {}
 }
 
+/// Whether a namespace's channels know who is in them.
+package struct MembersOptions: Sendable, Equatable {
+    package var isOn = true
+    /// Above it only how many there are is told.
+    package var threshold = 200
+
+    package init() {}
+}
+
 /// What a namespace keeps.
 package struct HistoryOptions: Sendable, Equatable {
     /// Publications kept for each channel; 0: none.
@@ -22,6 +31,7 @@ package struct HistoryOptions: Sendable, Equatable {
     package var ttl: Span = .seconds(3600)
     /// How long a message id is remembered.
     package var dedup: Span = .seconds(600)
+    package var members = MembersOptions()
 
     package init() {}
 }

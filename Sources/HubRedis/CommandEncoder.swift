@@ -6,7 +6,7 @@ import HubWire
 final class CommandEncoder {
     let keys: KeySpace
     let timers: PresenceTimers
-    private let incarnation: Name
+    let incarnation: Name
     /// Whether messages go to their shard alone: in a cluster.
     private let isSharded: Bool
     private let fingerprint = Fingerprint()
@@ -59,6 +59,7 @@ final class CommandEncoder {
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
         case .probe(let number, let partition): probe(number, partition, &out)
+        case .members(let call): members(call, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)
@@ -136,7 +137,7 @@ final class CommandEncoder {
         case .channel(let channel):
             out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.meta, channel.bytes)
         case .feed(let partition): out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
-        case .probe, .control: preconditionFailure("\(subject) has no position")
+        case .probe, .control, .user: preconditionFailure("\(subject) has no position")
         }
         out.argument("e")
         out.argument("s")

@@ -18,3 +18,8 @@ import Testing
     @Test("the presence store's contract holds on Redis", arguments: PresenceStoreContract.checks)
     func presence(_ check: PresenceStoreCheck) { check.run(RedisFixture()) }
 }
+
+@Suite(.serialized) struct MemberStoreContractTests {
+    @Test("the member store's contract holds on Redis", arguments: MemberStoreContract.checks)
+    func members(_ check: MemberStoreCheck) { check.run(RedisFixture()) }
+}

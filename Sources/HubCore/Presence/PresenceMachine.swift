@@ -35,6 +35,8 @@ package struct PresenceMachine: ~Copyable {
     var lastRequest: UInt64 = 0
 
     var watches = WatchQueue()
+    /// The store hears only of users that are named to it.
+    package var followsUsers = false
     var isUp = false
     var actions: [PresenceAction] = []
 

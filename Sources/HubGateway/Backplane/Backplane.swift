@@ -13,7 +13,10 @@ final class Backplane {
     let log: Log
     let broker: any Broker
     let store: any PresenceStore
+    let memberStore: any MemberStore
     var machine: PresenceMachine
+    /// Who is in which channel.
+    let members: MembersMachine
     /// The turn's time; the delegates' calls have none of their own.
     var now: Instant
 
@@ -43,10 +46,12 @@ final class Backplane {
     static let historyTags: UInt64 = 1 << 35
     static let markTags: UInt64 = 1 << 36
     static let controlTags: UInt64 = 1 << 37
+    static let memberTags: UInt64 = 1 << 38
     static let loopsMax = 64
 
     init(
-        node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, timers: PresenceTimers,
+        node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore,
+        memberStore: any MemberStore, timers: PresenceTimers,
         recovery: RecoveryMachine.Limits, namespaces: [String: HistoryOptions], postBytesMax: Int, chance: Chance,
         mailbox: Mailbox<BackplaneMessage>,
         loops: [(mailbox: Mailbox<LoopMessage>, waker: LoopWaker)], ownLoop: Int?,
@@ -57,6 +62,7 @@ final class Backplane {
         self.log = log
         self.broker = broker
         self.store = store
+        self.memberStore = memberStore
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
@@ -68,14 +74,22 @@ final class Backplane {
         self.recovery.setNamespaces(namespaces)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
+        var chance = chance
+        members = MembersMachine(
+            timers: timers, node: node.incarnation, tagSpace: Backplane.memberTags, chance: Chance(seed: chance.next()))
+        members.setNamespaces(namespaces)
+        self.recovery.occupancy = { [members] in members.occupancy(of: $0) }
+        machine.followsUsers = store.followsUsers
         broker.delegate = self
         store.delegate = self
+        memberStore.delegate = self
     }
 
     func start(at now: Instant) {
         self.now = now
         broker.start(at: now)
         store.start(at: now)
+        memberStore.start(at: now)
     }
 
     /// Takes mail, lets broker, store and machine do what is due, and posts what loops are to get.
@@ -88,6 +102,7 @@ final class Backplane {
         if now.since(tickedAt) >= .milliseconds(20) {
             tickedAt = now
             machine.tick(at: now)
+            members.tick(at: now)
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -97,9 +112,12 @@ final class Backplane {
             state.report(numbers)
         }
         carryOutPresence()
+        carryOutMembers()
         broker.advance(at: now)
         store.advance(at: now)
+        memberStore.advance(at: now)
         carryOutPresence()
+        carryOutMembers()
         flush()
     }
 
@@ -109,6 +127,7 @@ final class Backplane {
         hasStopped = true
         broker.stop(at: now)
         store.stop(at: now)
+        memberStore.stop(at: now)
     }
 
     // MARK: From loops
@@ -136,7 +155,16 @@ final class Backplane {
         case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
         case .connected(let user, let device, let connection, let since):
             machine.connected(connection: connection, user: user, device: device, since: since, at: now)
-        case .closed(let connection, let clean): machine.closed(connection: connection, clean: clean, at: now)
+        case .closed(let connection, let clean):
+            machine.closed(connection: connection, clean: clean, at: now)
+            if let serial = node.serial(of: connection) { members.closed(connection: serial.value, isClean: clean, at: now) }
+        case .memberJoined(let channel, let user, let device, let connection, let isVisible):
+            members.joined(channel, connection: connection, user: user, device: device, isVisible: isVisible, at: now)
+        case .memberLeft(let channel, let connection): members.left(channel, connection: connection, at: now)
+        case .memberShows(let isVisible, let connection): members.showed(isVisible, connection: connection, at: now)
+        case .follow(let channels, let loop, let tag): members.follow(channels, loop: loop, tag: tag, at: now)
+        case .unfollow(let channel, let loop): members.unfollow(channel, loop: loop)
+        case .membersPage(let channel, let cursor, let tag): members.page(of: channel, cursor: cursor, tag: tag, at: now)
         case .activity(let connection): machine.activity(connection: connection, at: now)
         case .proved(let connection): machine.proved(connection: connection, at: now)
         case .status(let status, let connection, let tag):
@@ -150,6 +178,7 @@ final class Backplane {
         case .reconfigured(let configuration):
             broker.setNamespaces(configuration.namespaces)
             recovery.setNamespaces(configuration.namespaces)
+            members.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)

@@ -110,6 +110,15 @@ enum SettingTable {
             "Time without activity after which a connection is away."),
         .duration(
             "presence.tombstoneTTL", \.presence.tombstoneTTL, .seconds(1) ... .seconds(365 * 86_400), "How long last seen is remembered."),
+        Setting(
+            "presence.feeds", .choice(["partitions", "users"]), isLive: false,
+            "Whose changes a node hears from Redis: partitions (all) or users (of those that are watched here)."
+        ) {
+            .text($1.presenceFeeds == .users ? "users" : "partitions")
+        } write: { value, _, configuration in
+            guard case .text(let text) = value else { preconditionFailure("the kind of presence.feeds gave \(value)") }
+            configuration.presenceFeeds = text == "users" ? .users : .partitions
+        },
     ]
 
     private static let typing: [Setting] = [
@@ -196,6 +205,10 @@ enum SettingTable {
         .namespaceDuration(
             "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
             "How long a message id is remembered, so that a retry isn't published twice."),
+        .namespaceBoolean("namespaces.NAME.presence", \.members.isOn, "Whether channels know who is in them."),
+        .namespaceInteger(
+            "namespaces.NAME.members.threshold", \.members.threshold, 0...MemberLimits.whole,
+            "Members above which only how many there are is told; above a quarter of it changes come once a second."),
     ]
 
     private static let diagnostics: [Setting] = [
@@ -229,6 +242,5 @@ enum SettingTable {
     /// stands for all that is below it too.
     static let unsupported = [
         "hooks", "drain",
-        "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

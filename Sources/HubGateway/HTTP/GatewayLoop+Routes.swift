@@ -35,6 +35,7 @@ extension GatewayLoop {
         case .presence: return authorized(request, .read) { readPresence(request, on: id) }
         case .publish: return authorized(request, .publish) { publish(request, on: id) }
         case .history(let channel): return authorized(request, .read) { history(request, of: channel, on: id) }
+        case .members(let channel): return authorized(request, .read) { members(request, of: channel, on: id) }
         case .nodes: return authorized(request, .read) { listNodes(on: id) }
         }
     }

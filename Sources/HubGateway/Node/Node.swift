@@ -94,7 +94,8 @@ package final class Node {
             do throws(RedisBackend.Problem) {
                 backend = try RedisBackend(
                     loop: backplaneNet, redis: configuration.redis, timers: configuration.presence, namespaces: configuration.namespaces,
-                    incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
+                    incarnation: identity.incarnation, node: identity.name, feeds: configuration.presenceFeeds,
+                    chance: Chance(seed: seed &+ 1))
             } catch { throw NetError(number: 0, description: error.description) }
             let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
             threads.append(
@@ -103,6 +104,7 @@ package final class Node {
                     let start = Node.monotonicNow()
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
+                        memberStore: RedisMemberStore(backend),
                         timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                         namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes, chance: Chance(seed: seed),
                         mailbox: backplaneMailbox,
@@ -140,6 +142,10 @@ package final class Node {
                             store: MemoryPresenceStore(
                                 timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                                 wallClockAtStart: WallClock.milliseconds(), startedAt: start),
+                            memberStore: MemoryMemberStore(
+                                MemoryMembers(
+                                    timers: configuration.presence, wallClockAtStart: WallClock.milliseconds(), startedAt: start),
+                                node: identity.incarnation),
                             timers: configuration.presence, recovery: Node.recoveryLimits(configuration),
                             namespaces: configuration.namespaces, postBytesMax: configuration.limits.messageBytes,
                             chance: Chance(seed: seed), mailbox: backplaneMailbox,

@@ -47,4 +47,5 @@ struct BackplaneNumbers: Sendable {
     var postsReceived: UInt64 = 0
     /// Messages on the node's control channel that it couldn't read.
     var controlForeign: UInt64 = 0
+    var members = MembersMachine.Numbers()
 }

@@ -24,6 +24,7 @@ enum Call {
     /// A message to ourselves, through the master that has a partition.
     case probe(UInt64, partition: Int)
     case control(Name, [UInt8], RequestTag)
+    case members(MembersCall)
     case ping
     case setUp(SetUp)
 
@@ -38,7 +39,7 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce: true
+        case .publish, .markRead, .history, .marks, .apply, .refresh, .find, .expire, .inspect, .announce, .members: true
         case .broadcast, .states, .position, .probe, .control, .ping, .setUp: false
         }
     }
@@ -61,6 +62,7 @@ extension Call {
         case .position(_, _, let subject): subject.lane
         case .probe(_, let partition): partition
         case .control(let node, _, _): Partition.of(node)
+        case .members(let call): Partition.of(call.channel)
         case .states, .ping, .setUp: Lane.several
         }
     }

@@ -3,6 +3,7 @@ import HubBase
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
     case publish, retry, history, read, marks, apply, refresh, find, expire, inspect, announce
+    case members, memberLease, memberReap, memberList
 
     /// What's loaded: apply and expire share a beginning, retry and history another; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
@@ -18,6 +19,10 @@ package enum Script: Int, CaseIterable {
         case .expire: PackageResources.presence_lua + PackageResources.expire_lua
         case .inspect: PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
+        case .members: PackageResources.member_lua + PackageResources.members_lua
+        case .memberLease: PackageResources.member_lua + PackageResources.memberlease_lua
+        case .memberReap: PackageResources.member_lua + PackageResources.memberreap_lua
+        case .memberList: PackageResources.member_lua + PackageResources.memberlist_lua
         }
     }
 }
