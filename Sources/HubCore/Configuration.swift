@@ -239,6 +239,14 @@ package struct Configuration: Sendable {
         package init() {}
     }
     package var outgoing = Outgoing()
+    /// How a node hears of users' transitions.
+    package enum PresenceFeeds: Sendable {
+        /// All of them, by partition.
+        case partitions
+        /// Those of the users that somebody here watches.
+        case users
+    }
+    package var presenceFeeds: PresenceFeeds = .partitions
 
     package struct Limits: Sendable {
         package var messageBytes = 64 * 1024

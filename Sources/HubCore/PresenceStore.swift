@@ -33,6 +33,11 @@ package protocol PresenceStore: AnyObject {
 
     /// The store's clock less the monotonic one, in milliseconds, as far as it's known: for measuring, not for judging.
     var clockOffset: Int64? { get }
+    /// Whether transitions are only heard of users that are followed (`presence.feeds: users`), instead of all.
+    var followsUsers: Bool { get }
+    /// Hears a user's transitions from now on. Told by `followed` once it does, and again whenever some may be missing.
+    func follow(_ users: [Name])
+    func unfollow(_ users: [Name], at now: Instant)
 
     func advance(at now: Instant)
     func stop(at now: Instant)
@@ -50,7 +55,20 @@ package protocol PresenceStoreDelegate: AnyObject {
     /// Transitions of one partition, in order, from the feed that every node hears. `gap`: some before these may be missing, so watched
     /// users of the partition must be read again.
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool)
+    /// What happened to these users before may not have been heard: they must be read again. Only where `followsUsers`.
+    func followed(_ users: [Name])
     func storeHealth(_ health: BackendHealth)
+}
+
+/// A store that hears everything needs no one named.
+extension PresenceStore {
+    package var followsUsers: Bool { false }
+    package func follow(_ users: [Name]) {}
+    package func unfollow(_ users: [Name], at now: Instant) {}
+}
+
+extension PresenceStoreDelegate {
+    package func followed(_ users: [Name]) {}
 }
 
 /// Who and where a connection is, for the record of its user.

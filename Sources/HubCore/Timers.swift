@@ -38,6 +38,15 @@ package enum WatchRule: String, Sendable, CaseIterable {
     case nobody
 }
 
+/// Whether a namespace's channels know who is in them.
+package struct MembersOptions: Sendable, Equatable {
+    package var isOn = true
+    /// Above it only how many there are is told.
+    package var threshold = 200
+
+    package init() {}
+}
+
 /// What a namespace keeps, and who may use it.
 package struct HistoryOptions: Sendable, Equatable {
     /// Publications kept for each channel; 0: none.
@@ -47,6 +56,7 @@ package struct HistoryOptions: Sendable, Equatable {
     package var dedup: Span = .seconds(600)
     /// What users may do in its channels whose tokens say nothing of it.
     package var rights: Permissions = []
+    package var members = MembersOptions()
 
     package init() {}
 }

@@ -77,6 +77,7 @@ final class CommandEncoder {
         case .probe(let number, let partition): probe(number, partition, &out)
         case .trial(_, let partition): trial(partition, &out)
         case .strangers(let call): strangers(call, &out, scripts)
+        case .members(let call): members(call, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)
@@ -155,7 +156,7 @@ final class CommandEncoder {
         case .channel(let channel):
             out.argument(key: keys.partitions[Partition.of(channel)], KeySpace.Kind.meta, channel.bytes)
         case .feed(let partition): out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
-        case .probe, .control: preconditionFailure("\(subject) has no position")
+        case .probe, .control, .user: preconditionFailure("\(subject) has no position")
         }
         out.argument("e")
         out.argument("s")

@@ -18,6 +18,7 @@ package final class RedisBackend {
     let keys: KeySpace
     let node: Name
     let incarnation: Name
+    let feeds: Configuration.PresenceFeeds
     private let plan: RedisPlan
     private var chance: Chance
     // Made in `init` after `self`, and never changed.
@@ -30,6 +31,7 @@ package final class RedisBackend {
     unowned(unsafe) var store: RedisPresenceStore?
     unowned(unsafe) var rates: RedisRateStore?
     unowned(unsafe) var hookQueue: RedisHookQueue?
+    unowned(unsafe) var members: RedisMemberStore?
 
     /// Who says where the masters are.
     private enum Topology {
@@ -59,7 +61,7 @@ package final class RedisBackend {
     /// message may go unnoticed.
     package init(
         loop: NetLoop, redis: Configuration.Redis, timers: PresenceTimers, namespaces: [String: HistoryOptions], incarnation: Name,
-        node: Name, chance: Chance, tipCheck: Span = SubscriptionSet.tipCheck
+        node: Name, feeds: Configuration.PresenceFeeds = .partitions, chance: Chance, tipCheck: Span = SubscriptionSet.tipCheck
     ) throws(Problem) {
         guard let keys = KeySpace(prefix: redis.prefix) else {
             throw Problem(description: "redis.prefix: 1 to 64 letters, digits, '-', '_', '.' and ':'")
@@ -69,6 +71,7 @@ package final class RedisBackend {
         self.keys = keys
         self.node = node
         self.incarnation = incarnation
+        self.feeds = feeds
         var chance = chance
         encoder = CommandEncoder(
             keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, node: node,
@@ -79,7 +82,9 @@ package final class RedisBackend {
         linkStorage = CommandLinks(loop: loop, keys: keys, masters: masters, backend: self)
         subscriberStorage = SubscriberLinks(
             seed: self.chance.next(), tipCheck: tipCheck, slots: keys.slots, isSharded: plan.isCluster, backend: self)
-        for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
+        if feeds == .partitions {
+            for partition in 0..<Partition.count { _ = subscriber.set.want(keys.feedChannel(partition), .feed(partition)) }
+        }
         _ = subscriber.set.want(keys.controlChannel(incarnation), .control(Partition.of(incarnation)))
         switch plan.servers {
         case .single(let place): masters.setOnly(place)
@@ -150,7 +155,7 @@ package final class RedisBackend {
     /// The links close once all of the pair have stopped.
     func stop() {
         stops += 1
-        guard stops == (broker == nil ? 0 : 1) + (store == nil ? 0 : 1) else { return }
+        guard stops == (broker == nil ? 0 : 1) + (store == nil ? 0 : 1) + (members == nil ? 0 : 1) else { return }
         if link.refusal() == nil {
             // A word of parting, so that the node isn't listed until its entry ends. Nobody waits for the answer.
             link.send(.announce(facts: [], .none))
@@ -253,6 +258,7 @@ package final class RedisBackend {
         health = current
         broker?.delegate?.brokerHealth(current)
         store?.delegate?.storeHealth(current)
+        members?.delegate?.memberStoreHealth(current)
     }
 
     private func problem(at now: Instant) -> String? {
@@ -263,6 +269,8 @@ package final class RedisBackend {
         case .cluster(let watch): return problem.isEmpty ? watch.problem ?? "" : problem
         }
     }
+
+    func followed(_ user: Name) { store?.delegate?.followed([user]) }
 
     // MARK: Positions
 
@@ -299,7 +307,7 @@ package final class RedisBackend {
             answerWaiters(index, channel)
         case .feed(let partition):
             if outcome.missed != nil { store?.delegate?.changed([], partition: partition, gap: true) }
-        case .probe, .control: break
+        case .probe, .control, .user: break
         }
     }
 
@@ -354,6 +362,7 @@ package final class RedisBackend {
         case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .trial(let number, _): probeTried(number, isFull: false)
         case .strangers(let call): strangersFound(call, reply)
+        case .members(let call): members?.replied(call, reply)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -382,6 +391,7 @@ package final class RedisBackend {
             broker?.delegate?.sent(.failure(error.code == .unavailable ? uncertain : error), tag: tag)
         case .trial(let number, _): if error.code != .unavailable { probeTried(number, isFull: error.code == .storeFull) }
         case .strangers: strangers.ended()
+        case .members(let call): members?.failed(call, error)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -401,6 +411,10 @@ package final class RedisBackend {
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) {
         let subject = subscriber.set[index].subject
         if case .probe = subject { return probeCameBack(body) }
+        if case .user(let user) = subject {
+            if store?.heard(body, of: user) != true { foreignMessages += 1 }
+            return
+        }
         if case .control = subject { return broker?.delegate?.received(control: body) ?? () }
         guard let message = LiveMessage(body) else {
             foreignMessages += 1
@@ -424,10 +438,11 @@ package final class RedisBackend {
                 subscriber.set.hold(index, heard)
             }
         case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel)
+        case (.channel(let channel), .members(let news)): members?.delegate?.heard(news, channel: channel)
         case (.feed(let partition), .positioned(let position, let previous, let body)):
             let verdict = subscriber.set.judgeFeed(index, position, previous: previous, pongs: pongs)
             store?.heard(body, verdict, partition: partition)
-        case (.feed, .ephemeral), (.probe, _), (.control, _): foreignMessages += 1
+        case (.feed, .ephemeral), (.feed, .members), (.probe, _), (.control, _), (.user, _): foreignMessages += 1
         }
     }
 }

@@ -80,6 +80,28 @@ package final class RedisPresenceStore: PresenceStore {
         send(.announce(facts: [UInt8]("\(connections);".utf8) + backend.node.bytes, tag))
     }
 
+    // MARK: Users that are watched by themselves
+
+    package var followsUsers: Bool { backend.feeds == .users }
+
+    package func follow(_ users: [Name]) {
+        for user in users { _ = backend.subscriber.set.want(backend.keys.userFeedChannel(user), .user(user)) }
+    }
+
+    package func unfollow(_ users: [Name], at now: Instant) {
+        for user in users {
+            guard let index = backend.subscriber.set.find(backend.keys.userFeedChannel(user)) else { continue }
+            backend.subscriber.set.unwant(index, at: now)
+        }
+    }
+
+    /// False when it isn't ours to read.
+    func heard(_ body: UnsafeRawBufferPointer, of user: Name) -> Bool {
+        guard let changes = FeedPayload.parse(body), changes.count == 1, changes[0].user == user else { return false }
+        delegate?.changed(changes, partition: Partition.of(user), gap: false)
+        return true
+    }
+
     // MARK: Called by the backend
 
     /// Which nodes live, by the last announcement; nil: it can't be read.

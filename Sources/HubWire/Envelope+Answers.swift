@@ -197,6 +197,11 @@ extension EnvelopeWriter {
                 key(.reads)
                 list(reads)
             }
+            if let members = subscription.members {
+                fields(of: members)
+            } else if let occupancy = subscription.occupancy {
+                field(.occupancy, occupancy)
+            }
         case .failure(let error): rest(of: error)
         }
     }

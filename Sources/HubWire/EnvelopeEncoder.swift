@@ -82,6 +82,21 @@ package enum EnvelopeEncoder {
         write(PresenceChanges(changes: changes), format, into: &buffer)
     }
 
+    package static func members(_ change: MembersChange, format: WireFormat = .json, into buffer: inout ByteBuffer) {
+        write(change, format, into: &buffer)
+    }
+
+    package static func ackMembers(
+        id: UnsafeRawBufferPointer, channel: Name, _ page: MembersPage, format: WireFormat = .json, into buffer: inout ByteBuffer
+    ) {
+        write(MembersAck(id: id, channel: channel, page: page), format, into: &buffer)
+    }
+
+    /// A page as the API answers it: JSON, without `type` and `id`.
+    package static func members(of channel: Name, _ page: MembersPage, into buffer: inout ByteBuffer) {
+        write(MembersAck(id: nil, channel: channel, page: page), .json, into: &buffer)
+    }
+
     package static func pong(id: UnsafeRawBufferPointer, format: WireFormat = .json, into buffer: inout ByteBuffer) {
         write(Pong(id: id), format, into: &buffer)
     }

@@ -13,6 +13,9 @@ package struct SubscribeResult: Sendable {
     package var hasMore = false
     /// The subscriber's own first; nil when they can't be had.
     package var reads: [ReadMark]?
+    /// How many are in the channel, where the node knows it; of `members` where it was asked for them.
+    package var occupancy: UInt64?
+    package var members: MembersPage?
 
     package init(channel: Name, result: Result<Position, WireError>, recovered: Bool? = nil, reason: String? = nil) {
         self.channel = channel

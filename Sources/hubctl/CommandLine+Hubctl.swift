@@ -14,9 +14,9 @@ enum HubctlCommandLine {
 
     static let parser = CommandLineParser(
         program: "hubctl",
-        summary: "Asks a hub who is online, publishes, follows channels, reads what was said.",
+        summary: "Asks a hub who is online, publishes, follows channels, reads what was said, lists who is there.",
         flags: connection + [CommandLineParser.Flag("version", help: "Print the version.")],
-        commands: [presence, publish, subscribe, history, nodes, token, disconnect, revoke],
+        commands: [presence, publish, subscribe, history, members, nodes, token, disconnect, revoke],
         notes: [
             "Environment: HUB_URL, HUB_API_KEY. A key is never an argument, because everybody can read those with ps.", exitCodes,
         ])
@@ -82,6 +82,11 @@ enum HubctlCommandLine {
             CommandLineParser.Example("hubctl history room:42 --limit 20 --reverse", "the latest twenty"),
             CommandLineParser.Example("hubctl history room:42 --since x7c2mq4a.17.q3hd5k2b --json", "everything since then, as JSON"),
         ])
+
+    private static let members = CommandLineParser.Command(
+        "members", summary: "Lists who is in a channel.", flags: [json],
+        operands: [CommandLineParser.Operand("CHANNEL", help: "Whose members.")],
+        examples: [CommandLineParser.Example("hubctl members room:42", "how many there are, and everybody by name")])
 
     private static let nodes = CommandLineParser.Command(
         "nodes", summary: "Lists the nodes that share this hub.", flags: [json],

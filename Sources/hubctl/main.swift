@@ -24,6 +24,7 @@ func run(_ output: inout Output) throws(Failure) {
     case "publish": try PublishCommand.run(arguments, &output)
     case "subscribe": try SubscribeCommand.run(arguments, &output)
     case "history": try HistoryCommand.run(arguments, &output)
+    case "members": try MembersCommand.run(arguments, &output)
     case "nodes": try NodesCommand.run(arguments, &output)
     case "token": try TokenCommand.run(arguments, &output)
     case "disconnect": try DisconnectCommand.run(arguments, &output)

@@ -160,7 +160,11 @@ struct ConfigurationLoaderTests {
             ("[]", "FILE: must hold one object, { … }, not a list"),
             ("{ hooks: { url: \"https://a.example\" } }", "FILE:1: hooks isn't supported by this version"),
             ("{ deflate: { windowBits: 8 } }", "FILE:1: deflate.windowBits must be a whole number from 9 to 15, not the number 8"),
-            ("{ namespaces: { a: { members: { threshold: 5 } } } }", "FILE:1: namespaces.a.members isn't supported by this version"),
+            (
+                "{ namespaces: { a: { members: { threshold: 5000 } } } }",
+                "FILE:1: namespaces.a.members.threshold must be a whole number from 0 to 1000, not the number 5000"
+            ),
+            ("{ namespaces: { a: { presence: 1 } } }", "FILE:1: namespaces.a.presence must be true or false, not the number 1"),
         ])
     func wrongFile(text: String, problem: String) throws {
         #expect(try problems(text) == [problem])

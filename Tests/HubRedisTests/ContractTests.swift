@@ -28,3 +28,8 @@ import Testing
     @Test("the webhooks' queues keep their contract on Redis", arguments: HookQueueContract.checks)
     func hooks(_ check: HookQueueCheck) { check.run(RedisFixture()) }
 }
+
+@Suite(.serialized) struct MemberStoreContractTests {
+    @Test("the member store's contract holds on Redis", arguments: MemberStoreContract.checks)
+    func members(_ check: MemberStoreCheck) { check.run(RedisFixture()) }
+}

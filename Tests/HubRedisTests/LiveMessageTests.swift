@@ -11,6 +11,7 @@ import Testing
             case .positioned(let position, let previous, let body):
                 "\(position.epoch).\(position.offset).\(position.tag)<\(previous) \(String(decoding: body, as: UTF8.self))"
             case .ephemeral(let body): "E \(String(decoding: body, as: UTF8.self))"
+            case .members(let news): "\(news.kind) \(news.sequence) \(news.occupancy) \(news.users.map { "\($0.devices)*\($0.user)" })"
             case nil: nil
             }
         }
@@ -21,6 +22,25 @@ import Testing
         #expect(Self.parse("1:epochaaa::tagaaaaa:x:y") == "epochaaa.1.tagaaaaa< x:y")
         #expect(Self.parse("9007199254740991:epochaaa:tagaaaaa:tagbbbbb:") == "epochaaa.9007199254740991.tagbbbbb<tagaaaaa ")
         #expect(Self.parse("E:abc") == "E abc")
+    }
+
+    @Test("members' messages are a letter, the sequence, the occupancy and entries of devices:length:user")
+    func members() {
+        #expect(Self.parse("J:1796011158490:2:1:5:alice12:3:a:b") == #"joined 1796011158490 2 ["1*alice", "12*a:b"]"#)
+        #expect(Self.parse("L:5:0:0:5:alice") == #"left 5 0 ["0*alice"]"#)
+        #expect(Self.parse("U:5:1:3:1:x") == #"updated 5 1 ["3*x"]"#)
+        #expect(Self.parse("R:5:0:abc")?.hasPrefix("rejoin") == true)
+    }
+
+    @Test(
+        "a members' message that is cut, overlong or against the rules isn't ours",
+        arguments: [
+            "J", "J:", "J:1", "J:1:2", "J:1:2:", "J:0:1:1:1:x", "J:1:1:0:1:x", "L:1:1:1:1:x", "J:1:1:1:2:x", "J:1:1:1:0:", "J:1:1:1:256:x",
+            "J:1:1:-1:1:x", "J:1:1:99999999999:1:x", "J:9007199254740992:1:1:1:x", "J:1:1:1:1:\u{7F}", "J:1:1:1:1:xy", "JJ:1:1:1:1:x",
+            "K:1:1:1:1:x", "R:1:0:", "R:0:0:abc", "j:1:1:1:1:x", "U:1:1:1:99999:x",
+        ])
+    func wrongMembers(text: String) {
+        #expect(Self.parse(text) == nil)
     }
 
     @Test(

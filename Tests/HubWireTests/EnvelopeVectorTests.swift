@@ -112,6 +112,36 @@ import Testing
                 ]
                 EnvelopeEncoder.ackWatch(id: $0, users: users, isStale: true, format: $1, into: &$2)
             },
+            "ack of subscribe with members": answer(2) {
+                var result = SubscribeResult(channel: "room:42", result: .success(position))
+                result.occupancy = 7
+                result.members = MembersPage(
+                    members: [MemberEntry(user: "alice", devices: 2), MemberEntry(user: "böb", devices: 1)], occupancy: 2,
+                    sequence: 1_796_011_158_490, mode: .batched)
+                EnvelopeEncoder.ackSubscribe(id: $0, results: [result], isList: false, format: $1, into: &$2)
+            },
+            "ack of members": answer(11) {
+                let page = MembersPage(
+                    members: [MemberEntry(user: "alice", devices: 300)], occupancy: 70_000, sequence: 1_796_011_158_490, mode: .counts,
+                    cursor: "18446744073709551615")
+                EnvelopeEncoder.ackMembers(id: $0, channel: "hall:1", page, format: $1, into: &$2)
+            },
+            "members": {
+                var change = MembersChange(
+                    channel: "room:42", mode: .each, occupancy: 2, sequence: 1_796_011_158_493, previous: 1_796_011_158_490)
+                change.joined = [MemberEntry(user: "carol", devices: 1)]
+                change.left = ["böb", "dave"]
+                change.updated = [MemberEntry(user: "alice", devices: 2)]
+                EnvelopeEncoder.members(change, format: $0, into: &$1)
+            },
+            "members told whole": {
+                var change = MembersChange(channel: "room:42", mode: .batched, occupancy: 1, sequence: 1_796_011_158_494)
+                change.members = [MemberEntry(user: "alice", devices: 1)]
+                EnvelopeEncoder.members(change, format: $0, into: &$1)
+            },
+            "members counted": {
+                EnvelopeEncoder.members(MembersChange(channel: "room:42", mode: .counts, occupancy: 0, sequence: 5), format: $0, into: &$1)
+            },
             "error": { format, buffer in
                 let id: StaticString = format == .json ? "\"e-6\"" : "\u{23}e-6"
                 var token = [UInt8](UnsafeRawBufferPointer.literal(id))

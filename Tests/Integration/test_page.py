@@ -32,10 +32,12 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
     bob.wait(ONLINE)
     assert alice.value("document.querySelector('#channel').textContent") == "room:lobby"
     assert "Write something" in alice.value("document.querySelector('#empty').textContent")
-    # Each learns of the other, the newcomer from the other's read position.
+    # Each learns of the other by the room's members.
     for tab in (alice, bob):
         tab.wait(person("alice", "online"))
         tab.wait(person("bob", "online"))
+        tab.wait("document.querySelector('#people h2').textContent === 'Who is here (2)'")
+    alice.wait("document.querySelector('#messages').textContent.includes('bob joined')")
 
     alice.type("#draft", "Hello Bob")
     bob.wait("document.querySelector('#typing').textContent === 'alice is typing…'")
@@ -78,6 +80,8 @@ def test_two_people_chat_and_find_each_other_again(start, browser, tmp_path):
         tab.wait(person("bob", "online"))
     bob.value("document.querySelector('#leave').click()")
     alice.wait(person("bob", "offline"))
+    alice.wait("document.querySelector('#people h2').textContent === 'Who is here (1)'")
+    alice.wait("document.querySelector('#people li[data-user=bob] small').textContent === 'left'")
     assert alice.value("faults") == [] and bob.value("faults") == []
 
 

@@ -9,6 +9,9 @@ package enum PresenceAction: Sendable, Equatable {
     case refresh([Lease], partition: Int, tag: RequestTag)
     case sweep(partition: Int, tag: RequestTag)
     case read([Name], tag: RequestTag)
+    /// Users of whom nobody here hears any more, and such of whom somebody does: for stores that hear only of those that are named.
+    case unfollow([Name])
+    case follow([Name])
     case announce(connections: UInt64, tag: RequestTag)
 
     // For the gateway's loops.

@@ -7,6 +7,10 @@ extension PresenceMachine {
     package mutating func watch(_ names: [Name], loop: Int, tag: RequestTag, at now: Instant) {
         precondition(loop >= 0 && loop < PresenceMachine.loopsMax, "loop \(loop)")
         var batches: [UInt64] = []
+        if followsUsers {
+            let new = names.filter { name in users.place(of: name).map { !users[$0].isWatched } ?? true }
+            if !new.isEmpty { actions.append(.follow(new)) }
+        }
         for name in names {
             let place = users.insert(name)
             users[place].watchers |= 1 << UInt64(loop)
@@ -20,11 +24,14 @@ extension PresenceMachine {
 
     package mutating func unwatch(_ names: [Name], loop: Int) {
         precondition(loop >= 0 && loop < PresenceMachine.loopsMax, "loop \(loop)")
+        var left: [Name] = []
+        defer { if followsUsers && !left.isEmpty { actions.append(.unfollow(left)) } }
         for name in names {
-            guard let place = users.place(of: name) else { continue }
+            guard let place = users.place(of: name), users[place].isWatched else { continue }
             users[place].watchers &= ~(1 << UInt64(loop))
             if !users[place].isWatched {
                 // Nobody follows the feed for it any more.
+                left.append(name)
                 users[place].knowledge = .none
                 users[place].isAnswered = false
             }
@@ -75,6 +82,14 @@ extension PresenceMachine {
         users[place].lastSeen = change.lastSeen
         users[place].knowledge = .current
         if users[place].isAnswered { news.append(users[place].change) }
+    }
+
+    /// From now on these users' transitions are heard; what was before must be read. A read under way may be older than that.
+    package mutating func followed(_ names: [Name]) {
+        for name in names {
+            guard let place = users.place(of: name), users[place].isWatched, !watches.isUnsent(users[place].batch) else { continue }
+            readAgain(place)
+        }
     }
 
     // MARK: Reading

@@ -37,6 +37,8 @@ package struct PresenceMachine: ~Copyable {
     var lastRequest: UInt64 = 0
 
     var watches = WatchQueue()
+    /// The store hears only of users that are named to it.
+    package var followsUsers = false
     var isUp = false
     /// Nothing new can be kept: who comes isn't in the store, so no answer is sure. `settlesAt`: when it's over, and those have got in.
     var isFull = false

@@ -54,6 +54,8 @@ package struct JoinAnswer: Sendable, Equatable {
     package var hasMore: Bool
     /// nil: not asked for, or they can't be had now.
     package var marks: [ReadMark]?
+    /// How many are in the channel; nil: not known here.
+    package var occupancy: UInt64?
 
     package init(
         position: Position, publications: [PositionedPublication] = [], recovered: Bool? = nil, reason: RecoveryFailure? = nil,

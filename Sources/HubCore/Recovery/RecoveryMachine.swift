@@ -18,6 +18,9 @@ package final class RecoveryMachine {
         case answer(Result<JoinAnswer, WireError>, loop: Int, tag: UInt64)
     }
 
+    /// How many are in a channel, where that's known: told to those who join.
+    package var occupancy: (Name) -> UInt64? = { _ in nil }
+
     package struct Limits: Sendable {
         /// What all channels remember together, in bytes.
         package var memory = 16 * 1024 * 1024
@@ -307,6 +310,8 @@ package final class RecoveryMachine {
 
     func complete(_ key: UInt64, _ answer: JoinAnswer) {
         guard let recovery = end(key) else { return }
+        var answer = answer
+        answer.occupancy = occupancy(recovery.channel)
         actions.append(.answer(.success(answer), loop: recovery.loop, tag: recovery.tag))
     }
 

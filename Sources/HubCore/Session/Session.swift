@@ -35,6 +35,8 @@ package struct Session: Sendable {
     package var firstStatus = Payload.Status.online
     /// An API key's connection: no user, no presence, no inbox.
     package var isService: Bool
+    /// Its client asked for it: it counts among no channel's members.
+    package var isInvisible: Bool
     /// Subscriptions that wait for the backplane's answer; they count against the limit.
     package var waiting: Int
     /// Requests about channels that the backplane hasn't answered yet, subscriptions aside.
@@ -64,6 +66,7 @@ package struct Session: Sendable {
         self.serial = serial
         defaultChannel = .empty
         isService = false
+        isInvisible = false
         waiting = 0
         self.since = since
         pace = SessionPace()
@@ -96,7 +99,7 @@ extension RequestType {
     /// Must not overtake a `subscribe` of the same channel that was sent before it.
     package var isOrderedByChannel: Bool {
         switch self {
-        case .chat, .event, .typing, .read, .history, .unsubscribe: true
+        case .chat, .event, .typing, .read, .history, .members, .unsubscribe: true
         default: false
         }
     }

@@ -11,6 +11,8 @@ extension Backplane: PresenceStoreDelegate {
             case .refresh(let leases, let partition, let tag): store.refresh(leases, partition: partition, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
+            case .follow(let users): store.follow(users)
+            case .unfollow(let users): store.unfollow(users, at: now)
             case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
             case .probe(let connection):
                 guard let serial = node.serial(of: connection) else { continue }
@@ -58,6 +60,8 @@ extension Backplane: PresenceStoreDelegate {
         machine.changed(changes, partition: partition, gap: gap, at: now)
         hooks.noticed(partition, at: now)
     }
+
+    func followed(_ users: [Name]) { machine.followed(users) }
 
     func storeHealth(_ health: BackendHealth) { machine.storeHealth(health, at: now) }
 }

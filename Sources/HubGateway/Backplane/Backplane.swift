@@ -15,7 +15,10 @@ final class Backplane {
     let store: any PresenceStore
     let rates: any RateStore
     let hooks: HookShell
+    let memberStore: any MemberStore
     var machine: PresenceMachine
+    /// Who is in which channel.
+    let members: MembersMachine
     /// The turn's time; the delegates' calls have none of their own.
     var now: Instant
 
@@ -53,6 +56,7 @@ final class Backplane {
     static let historyTags: UInt64 = 1 << 35
     static let markTags: UInt64 = 1 << 36
     static let controlTags: UInt64 = 1 << 37
+    static let memberTags: UInt64 = 1 << 38
     static let revocationTags: UInt64 = 1 << 39
     static let explainTags: UInt64 = 1 << 45
     static let inquiryTags: UInt64 = 1 << 46
@@ -60,7 +64,7 @@ final class Backplane {
 
     init(
         node: NodeIdentity, state: NodeState, log: Log, broker: any Broker, store: any PresenceStore, rates: any RateStore,
-        hooks: HookShell,
+        memberStore: any MemberStore, hooks: HookShell,
         timers: PresenceTimers,
         recovery: RecoveryMachine.Limits, namespaces: [String: HistoryOptions], postBytesMax: Int, chance: Chance,
         mailbox: Mailbox<BackplaneMessage>,
@@ -74,6 +78,7 @@ final class Backplane {
         self.store = store
         self.rates = rates
         self.hooks = hooks
+        self.memberStore = memberStore
         self.mailbox = mailbox
         self.loops = loops
         self.ownLoop = ownLoop
@@ -86,15 +91,23 @@ final class Backplane {
         revocations = RevocationKeeper(at: now)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
         machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
+        var chance = chance
+        members = MembersMachine(
+            timers: timers, node: node.incarnation, tagSpace: Backplane.memberTags, chance: Chance(seed: chance.next()))
+        members.setNamespaces(namespaces)
+        self.recovery.occupancy = { [members] in members.occupancy(of: $0) }
+        machine.followsUsers = store.followsUsers
         broker.delegate = self
         store.delegate = self
         rates.delegate = self
+        memberStore.delegate = self
     }
 
     func start(at now: Instant) {
         self.now = now
         broker.start(at: now)
         store.start(at: now)
+        memberStore.start(at: now)
     }
 
     /// Takes mail, lets broker, store and machine do what is due, and posts what loops are to get.
@@ -109,6 +122,7 @@ final class Backplane {
             machine.tick(at: now)
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
+            members.tick(at: now)
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -124,10 +138,13 @@ final class Backplane {
             state.report(numbers)
         }
         carryOutPresence()
+        carryOutMembers()
         broker.advance(at: now)
         store.advance(at: now)
         rates.advance(at: now)
+        memberStore.advance(at: now)
         carryOutPresence()
+        carryOutMembers()
         flush()
     }
 
@@ -138,6 +155,7 @@ final class Backplane {
         hooks.stop(at: now)
         broker.stop(at: now)
         store.stop(at: now)
+        memberStore.stop(at: now)
     }
 
     /// A node that is cut off goes by what it knew last.
@@ -173,7 +191,16 @@ final class Backplane {
         case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
         case .connected(let user, let device, let connection, let since, let status):
             machine.connected(connection: connection, user: user, device: device, since: since, status: status, at: now)
-        case .closed(let connection, let clean): machine.closed(connection: connection, clean: clean, at: now)
+        case .closed(let connection, let clean):
+            machine.closed(connection: connection, clean: clean, at: now)
+            if let serial = node.serial(of: connection) { members.closed(connection: serial.value, isClean: clean, at: now) }
+        case .memberJoined(let channel, let user, let device, let connection, let isVisible):
+            members.joined(channel, connection: connection, user: user, device: device, isVisible: isVisible, at: now)
+        case .memberLeft(let channel, let connection): members.left(channel, connection: connection, at: now)
+        case .memberShows(let isVisible, let connection): members.showed(isVisible, connection: connection, at: now)
+        case .follow(let channels, let loop, let tag): members.follow(channels, loop: loop, tag: tag, at: now)
+        case .unfollow(let channel, let loop): members.unfollow(channel, loop: loop)
+        case .membersPage(let channel, let cursor, let tag): members.page(of: channel, cursor: cursor, tag: tag, at: now)
         case .activity(let connection): machine.activity(connection: connection, at: now)
         case .proved(let connection): machine.proved(connection: connection, at: now)
         case .status(let status, let connection, let tag):
@@ -192,6 +219,7 @@ final class Backplane {
             hooks.adopt(configuration.hooks, at: now)
             broker.setNamespaces(configuration.brokerNamespaces)
             recovery.setNamespaces(configuration.namespaces)
+            members.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .stop: stop(at: now)

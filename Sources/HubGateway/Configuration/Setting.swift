@@ -123,6 +123,15 @@ extension Setting {
         }
     }
 
+    static func namespaceBoolean(_ path: String, _ field: any NamespaceField<Bool>, _ help: String) -> Setting {
+        Setting(path, .boolean, isLive: true, help) { namespace, configuration in
+            .boolean(configuration.options(ofNamespace: namespace)[keyPath: field])
+        } write: { value, namespace, configuration in
+            guard case .boolean(let flag) = value else { preconditionFailure("a boolean's kind gave \(value)") }
+            configuration.changeOptions(ofNamespace: namespace) { $0[keyPath: field] = flag }
+        }
+    }
+
     static func namespaceDuration(_ path: String, _ field: any NamespaceField<Span>, _ range: ClosedRange<Span>, _ help: String) -> Setting
     {
         Setting(path, .duration(range), isLive: true, help) { namespace, configuration in

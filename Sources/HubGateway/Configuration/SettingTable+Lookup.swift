@@ -109,7 +109,6 @@ extension SettingTable {
             let known = environmentName(path)
             if name == known || name.hasPrefix(known + "__") { return .unsupported }
         }
-        if name.hasPrefix(namespaces), name.hasSuffix("__PRESENCE") || name.contains("__MEMBERS__") { return .unsupported }
         return .unknown(nearest: Nearest.to(name, in: all.map { environmentName($0.path) }))
     }
 

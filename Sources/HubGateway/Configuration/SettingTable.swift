@@ -129,6 +129,15 @@ enum SettingTable {
         } write: { value, _, configuration in
             if case .text(let word) = value { configuration.watchRule = WatchRule(rawValue: word) ?? .everyone }
         },
+        Setting(
+            "presence.feeds", .choice(["partitions", "users"]), isLive: false,
+            "Whose changes a node hears from Redis: partitions (all) or users (of those that are watched here)."
+        ) {
+            .text($1.presenceFeeds == .users ? "users" : "partitions")
+        } write: { value, _, configuration in
+            guard case .text(let text) = value else { preconditionFailure("the kind of presence.feeds gave \(value)") }
+            configuration.presenceFeeds = text == "users" ? .users : .partitions
+        },
     ]
 
     private static let typing: [Setting] = [
@@ -216,6 +225,10 @@ enum SettingTable {
             "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
             "How long a message id is remembered, so that a retry isn't published twice."),
         .rights,
+        .namespaceBoolean("namespaces.NAME.presence", \.members.isOn, "Whether channels know who is in them."),
+        .namespaceInteger(
+            "namespaces.NAME.members.threshold", \.members.threshold, 0...MemberLimits.whole,
+            "Members above which only how many there are is told; above a quarter of it changes come once a second."),
     ]
 
     private static let diagnostics: [Setting] = [
@@ -251,6 +264,5 @@ enum SettingTable {
     /// stands for all that is below it too.
     static let unsupported = [
         "drain",
-        "namespaces.NAME.presence", "namespaces.NAME.members",
     ]
 }

@@ -42,6 +42,7 @@ extension GatewayLoop {
         case .nodes: return authorized(request, .read, on: id) { listNodes(on: id) }
         case .disconnect(let user): return authorized(request, .admin, on: id) { disconnect(user, request, on: id) }
         case .revocations: return authorized(request, .admin, on: id) { revoke(request, on: id) }
+        case .members(let channel): return authorized(request, .read, on: id) { members(request, of: channel, on: id) }
         }
     }
 

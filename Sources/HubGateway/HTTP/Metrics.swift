@@ -133,6 +133,14 @@ enum Metrics {
         page.counter(
             "hub_presence_false_offlines_total", "Users declared offline while a connection on this node, in good order, showed otherwise.",
             backplane.falseOfflines)
+        page.gauge("hub_member_channels", "Channels whose members this node knows of.", UInt64(backplane.members.channels))
+        page.gauge("hub_member_channels_followed", "Of those: with clients who follow them.", UInt64(max(backplane.members.followed, 0)))
+        page.family("hub_member_frames_total", "Frames of members' changes made for followers, by mode.", "counter")
+        for mode in MembersMode.allCases { page.sample("mode", "\(mode.name)", backplane.members.frames[Int(mode.rawValue)]) }
+        page.counter(
+            "hub_members_reaped_total", "Users taken out of channels with their dead nodes, by this node.", backplane.members.reaped)
+        page.counter("hub_member_gaps_total", "Lists of members read again because a message was missing.", backplane.members.gaps)
+        page.counter("hub_member_failures_total", "Calls about members that the store refused.", backplane.members.failures)
         page.counter("hub_local_typing_total", "Typing fanned out on this node alone while degraded.", backplane.localOnly)
         page.counter("hub_probes_failed_total", "Probes through the publish path that failed.", backplane.probesFailed)
         let hooks = backplane.hooks

@@ -17,6 +17,7 @@ enum Route {
     /// Of the user.
     case disconnect([UInt8])
     case revocations
+    case members([UInt8])
 
     /// nil: there's no such route, with this configuration.
     init?(_ path: [[UInt8]], _ configuration: Configuration) {
@@ -45,6 +46,7 @@ enum Route {
         case ("v1", 4) where words[1] == "users" && path[3].elementsEqual("disconnect".utf8): self = .disconnect(path[2])
         case ("v1", 3) where words[1] == "presence": self = .user(path[2])
         case ("v1", 4) where words[1] == "channels" && path[3].elementsEqual("history".utf8): self = .history(path[2])
+        case ("v1", 4) where words[1] == "channels" && path[3].elementsEqual("members".utf8): self = .members(path[2])
         case ("v1", 3) where words[1] == "sse": self = .streamPost(path[2])
         default: return nil
         }
@@ -61,7 +63,7 @@ enum Route {
     func takes(_ method: HTTPMethod) -> Bool {
         switch self {
         case .server: false
-        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: method == .get || method == .head
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .members, .stream: method == .get || method == .head
         case .socket, .echo: method == .get
         case .presence, .publish, .streamPost, .disconnect, .revocations: method == .post
         }
@@ -71,7 +73,7 @@ enum Route {
     var allowed: String {
         switch self {
         case .server: "GET, HEAD, POST, OPTIONS"
-        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .stream: "GET, HEAD, OPTIONS"
+        case .alive, .ready, .metrics, .page, .user, .nodes, .history, .members, .stream: "GET, HEAD, OPTIONS"
         case .socket, .echo: "GET, OPTIONS"
         case .presence, .publish, .streamPost, .disconnect, .revocations: "POST, OPTIONS"
         }

@@ -275,6 +275,7 @@ extension GatewayLoop: ServerHandler {
             dropIfEmpty(slot)
         }
         unwatchAll(id.index)
+        unfollowAll(id.index)
         sessions[index] = Session(generation: 0, serial: 0, since: 0, at: net.now)
     }
 

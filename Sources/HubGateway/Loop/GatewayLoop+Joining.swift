@@ -48,6 +48,13 @@ extension GatewayLoop {
         return slots.contains(slot)
     }
 
+    /// Subscriptions that aren't made yet.
+    func waitingToJoin(_ id: ConnectionID) -> Int {
+        joiningOf[id.index]?.count { key in
+            joinings.update(key) { if case .following = $0.purpose { false } else { true } } ?? false
+        } ?? 0
+    }
+
     private func slot(for channel: Name) -> Int {
         let (slot, isNew) = channels.insert(channel)
         if isNew {
@@ -82,10 +89,17 @@ extension GatewayLoop {
         if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
         sessions[Int(id.index)].waiting -= 1
         channelStates[joining.slot].interest -= 1
-        if case .success(let answer) = result { take(answer, joining) }
+        if case .success(let answer) = result {
+            take(answer, joining)
+        } else if channels.isUsed(joining.slot), !channels.contains(id.index, on: joining.slot) {
+            // One who came back with a position may have been there before.
+            memberLeft(id, channels.name(at: joining.slot))
+            unfollow(id, channels.name(at: joining.slot))
+        }
         dropIfEmpty(joining.slot)
         switch joining.purpose {
         case .subscription(let batch, let place): settle(batch, place, result)
+        case .following: break
         case .page(let requestId, let bytes):
             keepPromise(bytes, to: id)
             answerPage(result, channels.isUsed(joining.slot) ? channels.name(at: joining.slot) : .empty, requestId, on: id)
@@ -104,7 +118,10 @@ extension GatewayLoop {
         _ = stopCatchingUp(id, joining.slot)
         channelStates[joining.slot].isLive = true
         channelStates[joining.slot].position = answer.position
-        if channels.add(id.index, to: joining.slot, sessions[Int(id.index)].format) { numbers.subscriptions += 1 }
+        if channels.add(id.index, to: joining.slot, sessions[Int(id.index)].format) {
+            numbers.subscriptions += 1
+            memberJoined(id, channels.name(at: joining.slot))
+        }
         if sessions[Int(id.index)].isStream { followDefault(id, joining.slot) }
     }
 
@@ -122,7 +139,10 @@ extension GatewayLoop {
         for key in joiningOf.removeValue(forKey: id.index) ?? [] {
             guard let joining = joinings.remove(key) else { continue }
             channelStates[joining.slot].interest -= 1
-            if case .subscription(let batch, _) = joining.purpose { _ = batches.remove(batch) }
+            switch joining.purpose {
+            case .subscription(let batch, _), .following(let batch): _ = batches.remove(batch)
+            case .page: break
+            }
             dropIfEmpty(joining.slot)
         }
         for slot in catchingUp.removeValue(forKey: id.index) ?? [] {
@@ -150,6 +170,7 @@ extension GatewayLoop {
                 waiting.results[place].publications = answer.recovered == true ? answer.publications : nil
                 waiting.results[place].hasMore = answer.hasMore
                 waiting.results[place].reads = answer.marks
+                waiting.results[place].occupancy = answer.occupancy
             }
         }
         settle(batch)
@@ -162,7 +183,7 @@ extension GatewayLoop {
             waiting.remaining -= 1
             return waiting.remaining
         }
-        guard remaining == 0, let done = batches.remove(batch), isCurrent(done.connection) else { return }
+        guard remaining == 0, !follow(batch), let done = batches.remove(batch), isCurrent(done.connection) else { return }
         keepPromise(done.bytes, to: done.connection)
         switch done.purpose {
         case .welcome: welcome(done.connection, channels: done.results)

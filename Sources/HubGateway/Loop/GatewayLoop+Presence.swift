@@ -23,15 +23,16 @@ extension GatewayLoop {
             refuse(WireError(.forbidden, "an API key's connection has no presence"), request.id, in: bytes, on: id)
             return
         }
-        let key = pending.insert(Pending(kind: .status, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+        let key = pending.insert(Pending(kind: .status(status), connection: id, id: RequestID(request.id.bytes(in: bytes))))
         outbox.append(.status(status, connection: node.connection(session.serial), tag: tag(key)))
     }
 
     func statusSet(_ result: Result<UInt64, WireError>, tag: UInt64) {
-        guard let waiting = pending.remove(tag), case .status = waiting.kind else { return }
+        guard let waiting = pending.remove(tag), case .status(let status) = waiting.kind else { return }
         switch result {
         case .failure(let error): refuse(error, waiting.id, on: waiting.connection)
         case .success(let version):
+            memberShows(status, of: waiting.connection)
             guard waiting.id.isPresent else { return }
             waiting.id.withBytes { raw in
                 send(to: waiting.connection, as: .reply) {
@@ -96,6 +97,8 @@ extension GatewayLoop {
 
     func unwatchAll(_ index: UInt32) {
         for slot in watched.removeAll(index) { unwatchIfEmpty(slot) }
+        changePaces[index] = nil
+        changesHeld[index] = nil
     }
 
     func unwatchIfEmpty(_ slot: Int) {
@@ -144,7 +147,7 @@ extension GatewayLoop {
         }
         changesWaiting.removeAll(keepingCapacity: true)
         noteWritten()
-        if newest.count == 1 {
+        if newest.count == 1 && changesHeld.isEmpty {
             // The usual case: one frame for all watchers of a format.
             let (slot, change) = newest[0]
             for format in WireFormat.allCases where watched.memberCount(of: slot, format) > 0 {
@@ -153,28 +156,53 @@ extension GatewayLoop {
             }
             return
         }
-        var perWatcher: [UInt32: [PresenceChange]] = [:]
-        var slow: [UInt32] = []
-        for (slot, change) in newest {
+        var perWatcher: [UInt32: [Int]] = [:]
+        for (place, entry) in newest.enumerated() {
             for format in WireFormat.allCases {
-                slow.removeAll(keepingCapacity: true)
-                watched.withMembers(of: slot, format) { members in
-                    for member in members {
-                        if net.queuedBytes(self.id(of: member)) > 0 {
-                            slow.append(member)
-                        } else {
-                            perWatcher[member, default: []].append(change)
-                        }
-                    }
+                watched.withMembers(of: entry.slot, format) { members in
+                    for member in members { perWatcher[member, default: []].append(place) }
                 }
-                // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
-                guard !slow.isEmpty else { continue }
-                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
-                slow.withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
             }
         }
-        for (index, changes) in perWatcher {
-            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(changes, format: $0, into: &$1) }
+        for (index, places) in perWatcher {
+            guard changePaces[index, default: ChangePace(at: net.now)].admits(places.count, at: net.now) else {
+                hold(places.map { newest[$0] }, for: index)
+                continue
+            }
+            if net.queuedBytes(id(of: index)) == 0 {
+                send(to: id(of: index), as: .presence) {
+                    EnvelopeEncoder.presence(places.map { newest[$0].change }, format: $0, into: &$1)
+                }
+                continue
+            }
+            // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
+            let format = sessions[Int(index)].format
+            for place in places {
+                let frame = net.makeFrame(format.messageKind) {
+                    EnvelopeEncoder.presence([newest[place].change], format: format, into: &$0)
+                }
+                [index].withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(newest[place].slot)) }
+            }
+        }
+    }
+
+    /// More than one can look at: the newest of each user waits for the second's message.
+    private func hold(_ changes: [(slot: Int, change: PresenceChange)], for index: UInt32) {
+        if changesHeld.isEmpty { _ = net.schedule(after: ChangePace.second, kind: TimerKind.presencePace.rawValue, value: 0) }
+        for (slot, change) in changes { changesHeld[index, default: [:]][slot] = change }
+    }
+
+    func flushHeldPresence() {
+        let held = changesHeld
+        changesHeld = [:]
+        for (index, changes) in held {
+            // Whom it doesn't watch any more it needn't hear of.
+            let wanted = changes.filter {
+                watched.isUsed($0.key) && watched.name(at: $0.key) == $0.value.user && watched.contains(index, on: $0.key)
+            }
+            changePaces[index]?.told(wanted.count, at: net.now)
+            guard !wanted.isEmpty else { continue }
+            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(Array(wanted.values), format: $0, into: &$1) }
         }
     }
 

@@ -41,8 +41,7 @@ extension GatewayLoop {
             send(to: id, as: .reply) { EnvelopeEncoder.pong(id: request.id.bytes(in: bytes), format: $0, into: &$1) }
         case .leave: leave(request, bytes, on: id)
         case .history: history(request, bytes, on: id)
-        case .members:
-            refuse(WireError(.unavailable, "members isn't served by this version", mayRetry: false), request.id, in: bytes, on: id)
+        case .members: members(request, bytes, on: id)
         }
     }
 

@@ -26,7 +26,7 @@ extension GatewayLoop {
             // One subscription of a channel after the other, or a page of the second could repeat what the first has brought live.
             if sessions[Int(id.index)].waiting > 0, wanted.contains(where: { isJoining(id, $0.channel) }) { return hold(bytes, on: id) }
             if let refusal = judgeSubscribes(wanted.count, on: id) { return refuse(refusal, request.id, in: bytes, on: id) }
-            let held = channels.count(of: id.index) + sessions[Int(id.index)].waiting + (catchingUp[id.index]?.count ?? 0)
+            let held = channels.count(of: id.index) + waitingToJoin(id) + (catchingUp[id.index]?.count ?? 0)
             let added = wanted.count { channels.slot(of: $0.channel).map { !channels.contains(id.index, on: $0) } ?? true }
             guard held + added <= configuration.limits.channels else {
                 throw WireError(.tooMany, "more than \(configuration.limits.channels) channels on one connection (limits.channels)")
@@ -38,6 +38,7 @@ extension GatewayLoop {
         let purpose = SubscribeBatch.Purpose.request(
             RequestID(request.id.bytes(in: bytes)), isList: request.channels.isPresent)
         let batch = makeBatch(purpose, count: wanted.count, on: id)
+        if request.members { _ = batches.update(batch) { $0.wantsMembers = true } }
         for entry in wanted { subscribe(id, to: entry.channel, position: entry.position, refusal: entry.refusal, batch: batch) }
         settle(batch)
     }
@@ -101,6 +102,7 @@ extension GatewayLoop {
                 throw WireError(.notSubscribed, "not subscribed to \(channel)")
             }
             if sessions[Int(id.index)].isStream && channel == sessions[Int(id.index)].defaultChannel { net.follow(0, on: id) }
+            unfollow(id, channel)
             dropIfEmpty(slot)
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {
@@ -112,6 +114,7 @@ extension GatewayLoop {
     func leave(_ id: ConnectionID, _ slot: Int) -> Bool {
         if channels.remove(id.index, from: slot) {
             numbers.subscriptions -= 1
+            memberLeft(id, channels.name(at: slot))
             return true
         }
         return stopCatchingUp(id, slot)

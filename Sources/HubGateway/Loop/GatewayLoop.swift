@@ -67,11 +67,19 @@ final class GatewayLoop {
     var typingBoard: TypingBoard
     var isTypingTimed = false
 
+    // Channels whose members are followed.
+    var followed: Registry
+    /// By place: those who wait to follow.
+    var followInterest: [Int: Int] = [:]
+
     // Watched users.
     var watched: Registry
     var changesWaiting: [PresenceChange] = []
     /// When what waits was caused.
     var causesWaiting: [PresenceCauseTime] = []
+    /// By connection: how fast it's told, and what it isn't told yet, by the user's place.
+    var changePaces: [UInt32: ChangePace] = [:]
+    var changesHeld: [UInt32: [Int: PresenceChange]] = [:]
 
     var pending = Slab<Pending>()
     var publishBatches = Slab<PublishBatch>()
@@ -115,6 +123,7 @@ final class GatewayLoop {
         var chance = Chance(seed: seed)
         channels = Registry(seed: chance.next())
         watched = Registry(seed: chance.next())
+        followed = Registry(seed: chance.next())
         self.chance = chance
         self.streamKeys = streamKeys
         self.backplaneMailbox = backplaneMailbox
@@ -133,6 +142,7 @@ final class GatewayLoop {
         case typing = 3
         case userConnections = 4
         case tokenWarning = 10
+        case presencePace = 5
     }
 
     /// The wall clock, read once a turn at most.
@@ -157,6 +167,7 @@ extension GatewayLoop: LoopHandler {
         case .tokenWarning: tokenWarning(ConnectionID(packed: value))
         case .typing: typingTimePassed()
         case .userConnections: askForConnections(ConnectionID(packed: value))
+        case .presencePace: flushHeldPresence()
         case nil: break
         }
     }
@@ -231,6 +242,9 @@ extension GatewayLoop: LoopHandler {
         case .statusSet(let result, let tag): statusSet(result, tag: tag)
         case .watched(let changes, let isStale, let tag): watchAnswered(changes, isStale: isStale, tag: tag)
         case .presence(let changes): presenceChanged(changes)
+        case .followed(let pages, let tag): followed(pages, tag: tag)
+        case .members(let change): membersChanged(change.value)
+        case .membersPage(let result, let channel, let tag): membersPage(result.value, channel, tag: tag)
         case .probe(let id, let connection): probe(ConnectionID(packed: id), connection: connection)
         case .presenceRead(let result, let isStale, let tag): presenceRead(result, isStale: isStale, tag: tag)
         case .inspected(let result, let isStale, let tag): inspected(result, isStale: isStale, tag: tag)

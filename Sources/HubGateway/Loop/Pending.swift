@@ -8,8 +8,11 @@ struct Pending {
     enum Kind {
         case publish(channel: Name, messageId: Name, MessageClass)
         case read(channel: Name)
-        case status
+        case status(Payload.Status)
         case watch
+        case follow(Following)
+        case members
+        case httpMembers
         case httpPublish(channel: Name, messageId: Name, MessageClass)
         case history(channel: Name, HistoryQuery)
         case httpHistory(channel: Name, HistoryQuery, HistoryTag)
@@ -43,6 +46,24 @@ struct SubscribeBatch {
     var items: [JoinBatch.Item] = []
     /// What its pages may weigh.
     var bytes = 0
+    /// Members are still to be asked for.
+    var wantsMembers = false
+}
+
+/// A batch's channels whose members are to be followed, until the backplane answers.
+struct Following {
+    struct Part {
+        /// Among the batch's results.
+        var place: Int
+        var joining: UInt64
+        /// The channel's place among those that are followed.
+        var slot: Int
+    }
+
+    var batch: UInt64
+    var parts: [Part] = []
+
+    init(batch: UInt64) { self.batch = batch }
 }
 
 /// One subscriber of one channel, until the backplane answers.
@@ -51,6 +72,8 @@ struct Joining {
         case subscription(batch: UInt64, place: Int)
         /// A `history` of one who is catching up.
         case page(RequestID, bytes: Int)
+        /// It's joined, and waits for the members.
+        case following(batch: UInt64)
     }
 
     var connection: ConnectionID

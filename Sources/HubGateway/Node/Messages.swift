@@ -24,6 +24,15 @@ enum BackplaneMessage: Sendable {
     case watch([Name], loop: Int, tag: RequestTag)
     case unwatch([Name], loop: Int)
 
+    /// A connection is in a channel; the user with its device, if it's visible, is a member.
+    case memberJoined(channel: Name, user: Name, device: Name, connection: UInt64, isVisible: Bool)
+    case memberLeft(channel: Name, connection: UInt64)
+    case memberShows(Bool, connection: UInt64)
+    /// Wants the members of channels, and what becomes of them from the answer on.
+    case follow([Name], loop: Int, tag: RequestTag)
+    case unfollow(Name, loop: Int)
+    case membersPage(Name, cursor: String?, tag: RequestTag)
+
     case readPresence([Name], tag: RequestTag)
     case inspect(Name, tag: RequestTag)
     case explain(Name, tag: RequestTag)
@@ -62,6 +71,11 @@ enum LoopMessage: Sendable {
     case presence([PresenceChange])
     /// Send a ping and tell when the peer has proved itself alive.
     case probe(id: UInt64, connection: Name)
+
+    /// A page for each channel that was to be followed; the follower hears every `members` behind it, and none before.
+    case followed([MembersPage?], tag: UInt64)
+    case members(Boxed<MembersChange>)
+    case membersPage(Boxed<Result<MembersPage, WireError>>, channel: Name, tag: UInt64)
 
     case presenceRead(Result<PresenceSnapshot, WireError>, isStale: Bool, tag: UInt64)
     case inspected(Result<PresenceRecord, WireError>, isStale: Bool, tag: UInt64)

@@ -103,7 +103,8 @@ package final class Node {
                 backend = try RedisBackend(
                     loop: backplaneNet, redis: configuration.redis, timers: configuration.presence,
                     namespaces: configuration.brokerNamespaces,
-                    incarnation: identity.incarnation, node: identity.name, chance: Chance(seed: seed &+ 1))
+                    incarnation: identity.incarnation, node: identity.name, feeds: configuration.presenceFeeds,
+                    chance: Chance(seed: seed &+ 1))
             } catch { throw NetError(number: 0, description: error.description) }
             let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
             threads.append(
@@ -114,6 +115,7 @@ package final class Node {
                     let backplane = Backplane(
                         node: identity, state: state, log: log, broker: RedisBroker(backend), store: RedisPresenceStore(backend),
                         rates: RedisRateStore(backend),
+                        memberStore: RedisMemberStore(backend),
                         hooks: HookShell(
                             queue: queue, configuration: configuration, log: log, mailbox: backplaneMailbox, waker: backplaneWaker,
                             chance: Chance(seed: seed &+ 2), at: start),
@@ -159,6 +161,10 @@ package final class Node {
                             node: identity, state: state, log: log,
                             broker: broker,
                             store: store, rates: MemoryRateStore(),
+                            memberStore: MemoryMemberStore(
+                                MemoryMembers(
+                                    timers: configuration.presence, wallClockAtStart: WallClock.milliseconds(), startedAt: start),
+                                node: identity.incarnation),
                             hooks: HookShell(
                                 queue: queue, configuration: configuration, log: log, mailbox: backplaneMailbox, waker: backplaneWaker,
                                 chance: Chance(seed: seed &+ 2), at: start),

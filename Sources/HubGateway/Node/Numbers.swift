@@ -70,4 +70,5 @@ struct BackplaneNumbers: Sendable {
     /// Events that wait in the partitions that this node delivers, and how long the oldest does.
     var hookBacklog: (length: Int, oldest: Span) = (0, .zero)
     var revocations = 0
+    var members = MembersMachine.Numbers()
 }

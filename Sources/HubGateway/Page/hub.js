@@ -12,7 +12,8 @@ const afterClose = {
  * One connection to a hub, kept alive: reconnects, subscribes again from its last positions, watches again, and sends again what was
  * not acknowledged, under the same message id, so that nothing is lost and nothing comes twice.
  *
- * `on` holds callbacks, all optional: state(name, detail), publication(p), signal(p) for typing and read, presence(change), gap(channel).
+ * `on` holds callbacks, all optional: state(name, detail), publication(p), signal(p) for typing and read, presence(change), gap(channel),
+ * members(channel, {users, occupancy}, change): who is there (user → devices), and what made it so, null for a whole list.
  * `token` is an async function for hubs that want one (a hub in development mode takes ?user= in the URL).
  */
 class HubConnection {
@@ -21,6 +22,7 @@ class HubConnection {
   #requests = new Map();        // request id → {resolve, reject}: gone with the socket
   #unacked = new Map();         // message id → {envelope, resolve, reject}: survives it
   #channels = new Map();        // channel → last position, or null
+  #members = new Map();         // channel whose members are followed → {users, occupancy, sequence}, or null
   #watched = new Set();
   #versions = new Map();        // user → version: an older presence never overwrites a newer one
   #seen = new Set();            // message ids of late, to drop what comes twice
@@ -47,8 +49,10 @@ class HubConnection {
     this.#closed(1000, "");
   }
 
-  async subscribe(channel) {
+  /** `members`: who is in the channel too, and who comes and goes. */
+  async subscribe(channel, { members = false } = {}) {
     this.#channels.set(channel, null);
+    if (members) this.#members.set(channel, null);
     if (this.online) await this.#subscribeNow(channel).catch((error) => { if (!error.lost) throw error; });
   }
 
@@ -99,6 +103,7 @@ class HubConnection {
       case "chat": case "event": return this.#publication(envelope);
       case "typing": case "read": return this.on.signal?.(envelope);
       case "presence": return envelope.changes.forEach((change) => this.#change(change));
+      case "members": return this.#membersChanged(envelope);
       case "system": return this.#system(envelope);
     }                           // unknown types come from newer hubs: ignored
   }
@@ -145,9 +150,10 @@ class HubConnection {
   async #subscribeNow(...names) {
     if (!names.length) return;
     const channels = names.map((channel) => ({ channel, ...(this.#channels.get(channel) && { position: this.#channels.get(channel) }) }));
-    const ack = await this.#request({ type: "subscribe", channels });
+    const ack = await this.#request({ type: "subscribe", channels, ...(names.some((name) => this.#members.has(name)) && { members: true }) });
     for (const entry of ack.channels) {
       if (entry.code) throw entry;
+      if (entry.members) this.#listed(entry);
       await this.#caughtUp(entry);
     }
   }
@@ -161,6 +167,33 @@ class HubConnection {
       if (!page.more) return;
       page = await this.#request({ type: "history", channel: page.channel, since: page.position });
     }
+  }
+
+  /** A whole list: of an ack, or of a message that brings one. */
+  #listed(page) {
+    const list = { users: new Map(page.members.map(({ user, devices }) => [user, devices])), occupancy: page.occupancy, sequence: page.sequence };
+    if (!this.#members.has(page.channel)) return;
+    this.#members.set(page.channel, list);
+    this.on.members?.(page.channel, list, null);
+  }
+
+  async #membersChanged(change) {
+    const list = this.#members.get(change.channel);
+    if (change.members) return this.#listed(change);
+    if (!list || list.isAsking) return;     // the list that's on its way has it, or its successor follows
+    if (change.mode === "counts") {
+      Object.assign(list, { occupancy: change.occupancy, sequence: change.sequence });
+      return this.on.members?.(change.channel, list, change);
+    }
+    if (change.previous !== list.sequence) {    // left out while this client was slow
+      list.isAsking = true;
+      try { this.#listed(await this.#request({ type: "members", channel: change.channel })); } catch { list.isAsking = false; }
+      return;
+    }
+    for (const { user, devices } of [...(change.joined ?? []), ...(change.updated ?? [])]) list.users.set(user, devices);
+    for (const user of change.left ?? []) list.users.delete(user);
+    Object.assign(list, { occupancy: change.occupancy, sequence: change.sequence });
+    this.on.members?.(change.channel, list, change);
   }
 
   #publication(publication) {

@@ -49,6 +49,11 @@ package struct KeySpace: Sendable {
         package static let dedup: StaticString = "d:"
         package static let live: StaticString = "c:"
         package static let reads: StaticString = "r:"
+        package static let memberLeases: StaticString = "ml:"
+        package static let memberMeta: StaticString = "mm:"
+        package static let memberUsers: StaticString = "mu:"
+        /// Of a channel and a node: `<channel>:<incarnation>`.
+        package static let memberNode: StaticString = "mn:"
         // Of a user.
         package static let user: StaticString = "u:"
         package static let budgets: StaticString = "rl:"
@@ -63,6 +68,7 @@ package struct KeySpace: Sendable {
         package static let hookQueue: StaticString = "hq"
         package static let hookLease: StaticString = "hl"
         package static let hookCounts: StaticString = "hm"
+        package static let userFeed: StaticString = "uf:"
         package static let probe: StaticString = "probe:"
         package static let control: StaticString = "ctl:"
     }
@@ -78,6 +84,8 @@ package struct KeySpace: Sendable {
     /// The pub/sub channel that carries a hub channel.
     package func liveChannel(_ channel: Name) -> [UInt8] { key(Partition.of(channel), Kind.live, channel.bytes) }
     package func feedChannel(_ partition: Int) -> [UInt8] { key(partition, Kind.presenceFeed) }
+    /// One user's transitions, for nodes that watch it by itself.
+    package func userFeedChannel(_ user: Name) -> [UInt8] { key(Partition.of(user), Kind.userFeed, user.bytes) }
     package func controlChannel(_ node: Name) -> [UInt8] { key(Partition.of(node), Kind.control, node.bytes) }
     /// A node's messages to itself; in a cluster there's one for each master, in a partition that it has.
     package func probeChannel(_ node: Name, _ partition: Int) -> [UInt8] { key(partition, Kind.probe, node.bytes) }

@@ -32,6 +32,7 @@ enum Call {
     /// Which keys of a call that failed hold something else.
     case strangers(StrangersCall)
     case control(Name, [UInt8], RequestTag)
+    case members(MembersCall)
     case ping
     case setUp(SetUp)
 
@@ -48,7 +49,8 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks, .strangers:
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks, .strangers,
+            .members:
             true
         case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false
         }
@@ -76,6 +78,7 @@ extension Call {
         case .probe(_, let partition), .trial(_, let partition): partition
         case .strangers(let call): call.lane
         case .control(let node, _, _): Partition.of(node)
+        case .members(let call): Partition.of(call.channel)
         case .states, .ping, .setUp: Lane.several
         }
     }
@@ -93,6 +96,7 @@ extension Call {
         case .tip(_, _, let channel): .foreignKey(channel: channel)
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
         case .hooks: .foreignKey("some of the webhooks")
+        case .members(let call): .foreignKey(channel: call.channel)
         case .announce: .foreignKey("the list of nodes")
         case .apply(let call) where call.operations.count == 1: .foreignKey("the user \(call.operations[0].user)")
         case .apply, .refresh, .find, .expire, .states: .foreignKey("some of the users")

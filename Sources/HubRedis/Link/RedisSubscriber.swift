@@ -140,6 +140,7 @@ final class RedisSubscriber: ConnectionOwner {
             guard let index = reply.string(2).flatMap({ find($0) }) else { return }
             if owner.set[index].state == .subscribing { confirmed() }
             owner.set.subscribed(index)
+            if case .user(let user) = owner.set[index].subject { owner.followed(user) }
         } else if kind.equals(owner.isSharded ? "sunsubscribe" : "unsubscribe") {
             guard let index = reply.string(2).flatMap({ find($0) }) else { return }
             if owner.set[index].state == .unsubscribing {

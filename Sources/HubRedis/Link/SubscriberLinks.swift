@@ -26,6 +26,9 @@ final class SubscriberLinks {
         return pings
     }
 
+    /// Whatever happened to the user before this wasn't heard.
+    func followed(_ user: Name) { backend.followed(user) }
+
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) { backend.heard(index, body, pongs: pongs) }
 
     func linkDown() { backend.topologyIsOld() }

@@ -63,11 +63,12 @@ local function version(fields, floor, step)
   return v
 end
 
-local events, eventCount = {}, 0
+local events, eventUsers, eventCount = {}, {}, 0
 
 -- One entry of a feed publication: state, version, ms of the change, length of the user id, the id. BEFORE: the state until then, if known.
 local function event(user, before, state, v, at)
   eventCount = eventCount + 1
+  eventUsers[eventCount] = user
   events[eventCount] = state .. ':' .. text(v) .. ':' .. text(at) .. ':' .. #user .. ':' .. user
   if hooks and before ~= state then
     hook(state == 'offline' and 'f' or (before or 'offline') == 'offline' and 'n' or 's', state, text(v), text(at), user)
@@ -116,4 +117,7 @@ local function emit(newEpoch, tag)
   end
   redis.call('HSET', META, 'e', epoch, 's', place, 'g', tag)
   redis.call('PUBLISH', FEED, place .. ':' .. epoch .. ':' .. previous .. ':' .. tag .. ':' .. payload)
+  -- The same for whoever watches this user alone (presence.feeds): in the slot of the feed, whose name ends in pf.
+  local prefix = string.sub(FEED, 1, -3) .. 'uf:'
+  for i = 1, eventCount do redis.call('PUBLISH', prefix .. eventUsers[i], events[i]) end
 end

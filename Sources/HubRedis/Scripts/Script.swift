@@ -3,6 +3,7 @@ import HubBase
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
     case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
+    case members, memberLease, memberReap, memberList
 
     /// What's loaded: apply and expire share two beginnings, the scripts of a channel's place others; what a retry doesn't settle is published
     /// as ever.
@@ -24,6 +25,10 @@ package enum Script: Int, CaseIterable {
         case .settle: PackageResources.settle_lua
         case .hooks: PackageResources.hooks_lua
         case .strangers: PackageResources.strangers_lua
+        case .members: PackageResources.member_lua + PackageResources.members_lua
+        case .memberLease: PackageResources.member_lua + PackageResources.memberlease_lua
+        case .memberReap: PackageResources.member_lua + PackageResources.memberreap_lua
+        case .memberList: PackageResources.member_lua + PackageResources.memberlist_lua
         }
     }
 }

@@ -1,4 +1,5 @@
 import HubBase
+import HubCore
 import HubWire
 
 /// What comes over the pub/sub channel of a hub channel or of a partition's feed. The bytes come from Redis, where others may write:
@@ -6,13 +7,21 @@ import HubWire
 package enum LiveMessage {
     /// `offset:epoch:previous tag:tag:` and then the body.
     case positioned(Position, previous: Mark, body: UnsafeRawBufferPointer)
-    /// `E:` and then the body: no place in the channel. The other capital letters are kept for what comes later (members: J, L, U, R).
+    /// `E:` and then the body: no place in the channel.
     case ephemeral(body: UnsafeRawBufferPointer)
+
+    /// `J:`, `L:`, `U:` and `R:`: what happened to the channel's members.
+    case members(MembersNews)
 
     package init?(_ bytes: UnsafeRawBufferPointer) {
         var rest = bytes
         if rest.hasPrefix("E:") {
             self = .ephemeral(body: UnsafeRawBufferPointer(rebasing: rest[2...]))
+            return
+        }
+        if let first = bytes.first, first >= UInt8(ascii: "A") {
+            guard let news = MembersNews(bytes) else { return nil }
+            self = .members(news)
             return
         }
         let colon = UInt8(ascii: ":")

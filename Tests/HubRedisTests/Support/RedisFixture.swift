@@ -6,7 +6,7 @@ import HubRedis
 import HubWire
 
 /// Nodes on one Redis of their own and one loop, for the contracts and for faults.
-final class RedisFixture: BrokerFixture, HookQueueFixture {
+final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture, MemberStoreFixture {
     let server: RedisServer
     let stepped = SteppedLoop()
     private var kept: [AnyObject] = []
@@ -61,6 +61,32 @@ final class RedisFixture: BrokerFixture, HookQueueFixture {
         return (store, queue)
     }
 
+    private var memberBrokers: [ObjectIdentifier: RedisBroker] = [:]
+
+    func makeMemberNode(incarnation: Name) -> any MemberStore {
+        let backend = backend(incarnation: incarnation, name: "north")
+        let broker = RedisBroker(backend)
+        let store = RedisMemberStore(backend)
+        kept.append(broker)
+        kept.append(store)
+        memberBrokers[ObjectIdentifier(store)] = broker
+        stepped.inTurn.append { now in
+            broker.advance(at: now)
+            store.advance(at: now)
+        }
+        return store
+    }
+
+    func carry(_ channel: Name, on node: any MemberStore) {
+        guard let broker = memberBrokers[ObjectIdentifier(node)] else { return }
+        let recorder = SubscribedRecorder()
+        kept.append(recorder)
+        broker.delegate = recorder
+        let tag = RequestTag(high: 5, low: 5)
+        broker.subscribe(channel, tag: tag, at: now)
+        _ = run { recorder.isSubscribed }
+    }
+
     func run(until condition: () -> Bool) -> Bool { stepped.run(until: condition) }
     func run(limit: Span, until condition: () -> Bool) -> Bool { stepped.run(limit: limit, until: condition) }
     func pass(_ span: Span) { stepped.pass(span) }
@@ -99,4 +125,20 @@ final class RedisFixture: BrokerFixture, HookQueueFixture {
         let keys = KeySpace(prefix: "hub")!
         _ = server.client().text([[UInt8]("DEL".utf8), keys.key(Partition.of(user), KeySpace.Kind.user, user.bytes)])
     }
+}
+
+/// Waits for a subscription, and for nothing else.
+private final class SubscribedRecorder: BrokerDelegate {
+    private(set) var isSubscribed = false
+
+    func subscribed(_ channel: Name, _ result: Result<Position, WireError>, tag: RequestTag) { isSubscribed = true }
+    func published(_ result: Result<PublishResult, WireError>, tag: RequestTag) {}
+    func readMoved(_ result: Result<UInt64, WireError>, tag: RequestTag) {}
+    func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {}
+    func readMarks(_ channel: Name, _ result: Result<[ReadMark], WireError>, tag: RequestTag) {}
+    func probed(_ result: Result<Void, WireError>, tag: RequestTag) {}
+    func received(_ publication: PositionedPublication, channel: Name) {}
+    func received(_ publication: Publication, channel: Name) {}
+    func resync(_ channel: Name, to position: Position, reason: ResyncReason) {}
+    func brokerHealth(_ health: BackendHealth) {}
 }

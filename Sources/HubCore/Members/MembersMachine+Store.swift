@@ -1,0 +1,218 @@
+import HubBase
+import HubWire
+
+// How the node's own users reach the store, and what the store says of the others.
+extension MembersMachine {
+    /// Puts the user in line if the store should hear of it.
+    func touch(_ user: Name, in channel: MemberChannel, at now: Instant) {
+        guard let member = channel.users[user], !member.isDirty else { return }
+        guard !member.isSettled else {
+            if member.holders.isEmpty { channel.users[user] = nil }
+            return
+        }
+        channel.users[user]?.isDirty = true
+        channel.dirty.append(user)
+        if channel.collectAt == nil && !channel.isInFlight { channel.collectAt = now + MembersMachine.collect }
+    }
+
+    /// What the store was told may not be there any more: all of it is said again.
+    private func sayAgain(_ channel: MemberChannel, besides said: [MemberCount] = [], at now: Instant, after span: Span) {
+        let said = Set(said.lazy.map(\.user))
+        for (user, member) in channel.users where member.stored != 0 && !said.contains(user) {
+            channel.users[user]?.stored = LocalMember.unknown
+            guard !member.isDirty else { continue }
+            channel.users[user]?.isDirty = true
+            channel.dirty.append(user)
+        }
+        if !channel.dirty.isEmpty && !channel.isInFlight { channel.collectAt = min(channel.collectAt ?? .distantFuture, now + span) }
+    }
+
+    func send(_ channel: MemberChannel, at now: Instant) {
+        guard isUp, !channel.isInFlight, !channel.dirty.isEmpty else { return }
+        var batch: [MemberCount] = []
+        var rest: [Name] = []
+        for user in channel.dirty {
+            guard let member = channel.users[user] else { continue }
+            guard !member.isSettled else {
+                channel.users[user]?.isDirty = false
+                if member.holders.isEmpty { channel.users[user] = nil }
+                continue
+            }
+            let count = MemberCount(user: user, devices: member.devices)
+            // Those who leave go by themselves: that's never refused for want of memory.
+            if batch.count < MemberLimits.changes, batch.first.map({ ($0.devices > 0) == (count.devices > 0) }) ?? true {
+                channel.users[user]?.isDirty = false
+                batch.append(count)
+            } else {
+                rest.append(user)
+            }
+        }
+        channel.dirty = rest
+        channel.hasMore = !rest.isEmpty
+        guard !batch.isEmpty else { return }
+        channel.isInFlight = true
+        actions.append(.change(batch, channel: channel.name, tag: open(.change(channel, batch), at: now)))
+        if channel.refreshAt == nil { channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.5)..<timers.heartbeat) }
+    }
+
+    package func changed(_ result: Result<MembersTip, WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
+        guard case .change(let channel, let batch) = request, case .success(let tip) = result else {
+            return failed(request, result.error, at: now)
+        }
+        channel.isInFlight = false
+        for count in batch {
+            channel.users[count.user]?.stored = Int64(count.devices)
+            touch(count.user, in: channel, at: now)
+        }
+        if tip.isNew { sayAgain(channel, besides: batch, at: now, after: .zero) }
+        if !channel.dirty.isEmpty {
+            channel.collectAt = min(channel.collectAt ?? .distantFuture, now + (channel.hasMore ? .zero : MembersMachine.collect))
+        }
+        learn(channel, begun: tip.begun, sequence: tip.sequence, occupancy: tip.occupancy, at: now)
+        schedule(channel)
+        removeIfUnused(channel)
+    }
+
+    // MARK: Leases
+
+    func refresh(_ channel: MemberChannel, at now: Instant) {
+        guard isUp, !channel.isRefreshing, channel.hasMembers || channel.followers != 0 else { return }
+        channel.isRefreshing = true
+        channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
+        actions.append(
+            .refresh(channel: channel.name, isObserver: !channel.hasMembers, tag: open(.refresh(channel), at: now)))
+    }
+
+    package func refreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
+        guard case .refresh(let channel) = request, case .success(let lease) = result else {
+            return failed(request, result.error, at: now)
+        }
+        channel.isRefreshing = false
+        guard !channel.isGone else { return }
+        if !lease.isKnown { sayAgain(channel, at: now, after: .zero) }
+        let isBelow = lease.begun == channel.begun && lease.sequence < channel.sequence
+        if isBelow && channel.aheadAt == channel.sequence {
+            // Nothing has moved since it was found so: it's no late answer, the store went back.
+            channel.sequence = lease.sequence
+            missed(channel, at: now)
+        }
+        channel.aheadAt = isBelow ? channel.sequence : nil
+        learn(channel, begun: lease.begun, sequence: lease.sequence, occupancy: lease.occupancy, at: now)
+        if channel.reaps == 0 {
+            for node in lease.dead {
+                channel.reaps += 1
+                actions.append(.reap(node: node, channel: channel.name, tag: open(.reap(channel), at: now)))
+            }
+        }
+        if let end = lease.othersEnd {
+            // Whoever of the living comes first takes the dead one out; not all at once.
+            let spread = min(.seconds(1), timers.heartbeat.scaled(by: 0.125))
+            let at = now + end + chance.span(in: .milliseconds(1)..<max(spread, .milliseconds(2)))
+            channel.refreshAt = min(channel.refreshAt ?? .distantFuture, at)
+        }
+        schedule(channel)
+    }
+
+    package func reaped(_ result: Result<Int, WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
+        guard case .reap(let channel) = request, case .success(let count) = result else { return failed(request, result.error, at: now) }
+        channel.reaps -= 1
+        numbers.reaped += UInt64(count)
+    }
+
+    // MARK: Failure
+
+    func failed(_ request: Request, _ error: WireError, at now: Instant) {
+        numbers.failures += 1
+        switch request {
+        case .change(let channel, let batch):
+            // Whether it took effect isn't known; what is so by then goes out again.
+            channel.isInFlight = false
+            for count in batch where channel.users[count.user] != nil {
+                channel.users[count.user]?.stored = LocalMember.unknown
+                guard channel.users[count.user]?.isDirty == false else { continue }
+                channel.users[count.user]?.isDirty = true
+                channel.dirty.append(count.user)
+            }
+            channel.collectAt = now + MembersMachine.pace
+            schedule(channel)
+        case .refresh(let channel):
+            channel.isRefreshing = false
+            channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + MembersMachine.pace)
+            schedule(channel)
+        case .reap(let channel): channel.reaps -= 1
+        case .list(let channel, let view): listFailed(channel, view, at: now)
+        case .page(let tag, let name): actions.append(.page(.failure(error), channel: name, tag: tag))
+        }
+    }
+
+    package func storeHealth(_ health: BackendHealth, at now: Instant) {
+        let wasUp = isUp
+        isUp = health == .up
+        guard isUp != wasUp else { return }
+        guard isUp else {
+            for id in answers.keys.sorted() { giveAnswer(id) }
+            return
+        }
+        let spread = min(.seconds(5), timers.heartbeat.scaled(by: 1.0 / 6))
+        for channel in channels.values {
+            if !channel.dirty.isEmpty && !channel.isInFlight { channel.collectAt = now }
+            channel.refreshAt = now + chance.span(in: .zero..<spread)
+            // What was told meanwhile wasn't heard.
+            if channel.view != nil { channel.readAt = now + chance.span(in: .zero..<min(.seconds(1), spread)) }
+            schedule(channel)
+        }
+    }
+
+    // MARK: What the store knows
+
+    /// An answer says where the channel stands. Who follows hears it from the channel itself, or has missed it.
+    func learn(_ channel: MemberChannel, begun: UInt64, sequence: UInt64, occupancy: UInt64, at now: Instant) {
+        if begun != channel.begun { beganAnew(channel, begun, at: now) }
+        guard sequence > channel.sequence else {
+            if sequence == channel.sequence { channel.occupancy = occupancy }
+            return
+        }
+        if channel.view == nil {
+            channel.sequence = sequence
+            channel.occupancy = occupancy
+        } else {
+            channel.expected = max(channel.expected, sequence)
+            channel.expectAt = channel.expectAt ?? now + MembersMachine.heardWithin
+        }
+    }
+
+    /// The store knows nothing of before. Members whom followers were shown aren't gone: their nodes say so again, within a hold.
+    func beganAnew(_ channel: MemberChannel, _ begun: UInt64, at now: Instant) {
+        let isFirst = channel.begun == 0
+        channel.begun = begun
+        channel.expected = 0
+        guard !isFirst else { return }
+        channel.sequence = begun
+        channel.aheadAt = nil
+        channel.occupancy = 0
+        if let view = channel.view, view.isLoaded, view.mode == .counts || !view.members.isEmpty { channel.warmUntil = now + timers.hold }
+    }
+
+    package func heard(_ news: MembersNews, channel name: Name, at now: Instant) {
+        guard let channel = channels[name] else { return }
+        if case .rejoin(let by) = news.kind {
+            if news.sequence != channel.begun { beganAnew(channel, news.sequence, at: now) }
+            channel.sequence = max(channel.sequence, news.sequence)
+            // Whoever found out has begun to.
+            if by != node { sayAgain(channel, at: now, after: chance.span(in: .zero..<MembersMachine.collect)) }
+        } else {
+            hear(news, channel, at: now)
+        }
+        schedule(channel)
+    }
+}
+
+extension Result where Failure == WireError {
+    fileprivate var error: WireError {
+        if case .failure(let error) = self { return error }
+        return WireError(.internal, "an answer to another question")
+    }
+}

@@ -1,0 +1,280 @@
+import HubBase
+import HubWire
+
+/// Who is in which channel, as far as one node is concerned: its own users told to the store, and everybody's to its clients. A machine:
+/// inputs in, actions out (`takeActions`), no clock.
+///
+/// The shell calls inputs as they happen, `tick` at least every 100 ms, and `takeActions` at the end of each turn.
+///
+/// - *Level-triggered*: for each user and channel the machine keeps how many devices are there and what the store was told; where the two
+///   differ, what is there now is sent, 200 ms after the first change, one call a channel at a time, again until the store says yes.
+/// - *Who went without a goodbye* is a member for presence's grace still: a page that's loaded again is no change at all.
+/// - *Followers* are shown a view: one list and then frames of changes for all of them, at most four a second. What the store tells is
+///   numbered; a number that's missing makes the view read the list again, and the difference is told like any change.
+package final class MembersMachine {
+    let timers: PresenceTimers
+    let node: Name
+    let tagSpace: UInt64
+    var chance: Chance
+
+    var connections: [UInt64: MemberConnection] = [:]
+    var channels: [Name: MemberChannel] = [:]
+    private var options: [[UInt8]: MembersOptions] = [:]
+    private var deadlines = DeadlineHeap<MemberChannel>()
+    private var lingering = Queue<(channel: Name, user: Name, connection: UInt64, until: Instant)>()
+
+    var requests: [UInt64: Request] = [:]
+    var requestEnds = Queue<(id: UInt64, at: Instant)>()
+    var lastRequest: UInt64 = 0
+    /// Answers to loops that wait for lists.
+    var answers: [UInt64: Answer] = [:]
+    var answerEnds = Queue<(id: UInt64, at: Instant)>()
+    var lastAnswer: UInt64 = 0
+    var lastView: UInt64 = 0
+
+    var isUp = false
+    var actions: [MembersAction] = []
+    package internal(set) var numbers = Numbers()
+
+    /// How long changes of a channel are collected.
+    package static let collect = Span.milliseconds(200)
+    /// What failed is tried again after it.
+    package static let pace = Span.seconds(2)
+    /// A store that doesn't answer within this is taken to have refused.
+    package static let answerWithin = Span.seconds(20)
+    /// Those who wait for a list get what there is after it.
+    package static let listWithin = Span.seconds(3)
+    /// What the store is known to have told must have been heard within this.
+    static let heardWithin = Span.seconds(1)
+
+    package struct Numbers: Sendable {
+        /// Frames for followers, by mode.
+        package var frames = [UInt64](repeating: 0, count: MembersMode.allCases.count)
+        /// Users taken out of channels with their dead nodes, by this node.
+        package var reaped: UInt64 = 0
+        /// Lists read because a message was missing.
+        package var gaps: UInt64 = 0
+        /// Calls that the store refused.
+        package var failures: UInt64 = 0
+        package var channels = 0
+        /// Channels whose members somebody here follows.
+        package var followed = 0
+        package init() {}
+    }
+
+    struct MemberConnection {
+        var user: Name
+        var device: Name
+        var channels: [Name] = []
+    }
+
+    enum Request {
+        case change(MemberChannel, [MemberCount])
+        case refresh(MemberChannel)
+        case reap(MemberChannel)
+        case list(MemberChannel, view: UInt64)
+        case page(RequestTag, Name)
+    }
+
+    struct Answer {
+        var tag: RequestTag
+        var channels: [Name]
+        /// Lists it still waits for.
+        var lists = 0
+    }
+
+    /// - Parameters:
+    ///   - node: the incarnation, as the store knows it.
+    ///   - tagSpace: the `high` word of every tag that the machine makes; the shell keeps other requests' tags out of it.
+    package init(timers: PresenceTimers, node: Name, tagSpace: UInt64, chance: Chance) {
+        self.timers = timers
+        self.node = node
+        self.tagSpace = tagSpace
+        self.chance = chance
+    }
+
+    /// For channels that are met from now on; `""` stands for every namespace that isn't named.
+    package func setNamespaces(_ namespaces: [String: HistoryOptions]) {
+        options = Dictionary(namespaces.map { ([UInt8]($0.key.utf8), $0.value.members) }, uniquingKeysWith: { _, last in last })
+    }
+
+    func options(of channel: Name) -> MembersOptions {
+        // An inbox has one user by its nature.
+        guard Inbox.owner(of: channel) == nil else {
+            var none = MembersOptions()
+            none.isOn = false
+            return none
+        }
+        return options[[UInt8](channel.namespace)] ?? options[[]] ?? MembersOptions()
+    }
+
+    package func takeActions() -> [MembersAction] {
+        guard !actions.isEmpty else { return [] }
+        defer { actions = [] }
+        return actions
+    }
+
+    // MARK: The node's own
+
+    /// A connection is in a channel now. Told again it does nothing.
+    package func joined(_ channelName: Name, connection: UInt64, user: Name, device: Name, isVisible: Bool, at now: Instant) {
+        guard options(of: channelName).isOn else { return }
+        let channel = channel(channelName)
+        var member = channel.users[user] ?? LocalMember()
+        guard !member.holders.contains(where: { $0.connection == connection }) else { return }
+        // The device is back.
+        member.holders.removeAll { $0.until != nil && $0.device == device }
+        member.holders.append(LocalMember.Holder(connection: connection, device: device, isVisible: isVisible))
+        channel.users[user] = member
+        connections[connection, default: MemberConnection(user: user, device: device)].channels.append(channelName)
+        touch(user, in: channel, at: now)
+        schedule(channel)
+    }
+
+    /// It has unsubscribed.
+    package func left(_ channelName: Name, connection: UInt64, at now: Instant) {
+        guard var known = connections[connection], let place = known.channels.firstIndex(of: channelName) else { return }
+        known.channels.remove(at: place)
+        connections[connection] = known.channels.isEmpty ? nil : known
+        remove(connection, of: known.user, from: channelName, at: now)
+    }
+
+    /// `isClean`: the client said goodbye. Not so while the store is away: the user may be back on another node that can't say so yet either.
+    package func closed(connection: UInt64, isClean: Bool, at now: Instant) {
+        guard let known = connections.removeValue(forKey: connection) else { return }
+        for name in known.channels {
+            guard let channel = channels[name],
+                let place = channel.users[known.user]?.holders.firstIndex(where: { $0.connection == connection })
+            else { continue }
+            if (isClean && isUp) || timers.grace == .zero {
+                remove(connection, of: known.user, from: name, at: now)
+            } else {
+                channel.users[known.user]?.holders[place].until = now + timers.grace
+                lingering.append((name, known.user, connection, now + timers.grace))
+            }
+        }
+    }
+
+    /// A connection hides, or shows itself again.
+    package func showed(_ isVisible: Bool, connection: UInt64, at now: Instant) {
+        guard let known = connections[connection] else { return }
+        for name in known.channels {
+            guard let channel = channels[name],
+                let place = channel.users[known.user]?.holders.firstIndex(where: { $0.connection == connection })
+            else { continue }
+            channel.users[known.user]?.holders[place].isVisible = isVisible
+            touch(known.user, in: channel, at: now)
+            schedule(channel)
+        }
+    }
+
+    private func remove(_ connection: UInt64, of user: Name, from name: Name, at now: Instant) {
+        guard let channel = channels[name] else { return }
+        channel.users[user]?.holders.removeAll { $0.connection == connection }
+        touch(user, in: channel, at: now)
+        schedule(channel)
+        removeIfUnused(channel)
+    }
+
+    /// How many are in a channel, where this node knows it.
+    package func occupancy(of channel: Name) -> UInt64? {
+        guard let channel = channels[channel], channel.sequence > 0 else { return nil }
+        if let view = channel.view, view.isLoaded, view.mode != .counts { return UInt64(view.members.count) }
+        return channel.occupancy
+    }
+
+    // MARK: Time
+
+    package func tick(at now: Instant) {
+        while let next = lingering.first, next.until <= now {
+            _ = lingering.popFirst()
+            guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
+            member.holders.removeAll { $0.connection == next.connection && $0.until != nil }
+            channel.users[next.user] = member
+            touch(next.user, in: channel, at: now)
+            schedule(channel)
+            removeIfUnused(channel)
+        }
+        while let next = requestEnds.first, next.at <= now {
+            _ = requestEnds.popFirst()
+            if let request = requests.removeValue(forKey: next.id) {
+                failed(request, WireError(.unavailable, "the members' store didn't answer within \(MembersMachine.answerWithin)"), at: now)
+            }
+        }
+        while let next = answerEnds.first, next.at <= now {
+            _ = answerEnds.popFirst()
+            giveAnswer(next.id)
+        }
+        while let next = deadlines.popFirst(dueBy: now) {
+            let channel = next.element
+            guard !channel.isGone, channel.queuedDue == next.due else { continue }
+            channel.queuedDue = .distantFuture
+            act(channel, at: now)
+            schedule(channel)
+            removeIfUnused(channel)
+        }
+        numbers.channels = channels.count
+    }
+
+    private func act(_ channel: MemberChannel, at now: Instant) {
+        if let at = channel.collectAt, at <= now {
+            channel.collectAt = nil
+            send(channel, at: now)
+        }
+        if let at = channel.refreshAt, at <= now {
+            channel.refreshAt = nil
+            refresh(channel, at: now)
+        }
+        if let at = channel.expectAt, at <= now {
+            channel.expectAt = nil
+            if channel.sequence < channel.expected { missed(channel, at: now) }
+        }
+        if let at = channel.warmUntil, at <= now {
+            channel.warmUntil = nil
+            if channel.view != nil { channel.readAt = now }
+        }
+        if let at = channel.readAt, at <= now {
+            channel.readAt = nil
+            read(channel, at: now)
+        }
+        if let at = channel.flushAt, at <= now {
+            channel.flushAt = nil
+            flush(channel, at: now)
+        }
+    }
+
+    /// Sees to it that the channel is looked at when it's due.
+    func schedule(_ channel: MemberChannel) {
+        let due = channel.due
+        guard due < channel.queuedDue, !channel.isGone else { return }
+        channel.queuedDue = due
+        deadlines.insert(channel, due: due)
+    }
+
+    /// The channel; a new one when there was none.
+    func channel(_ name: Name) -> MemberChannel {
+        if let channel = channels[name] { return channel }
+        let channel = MemberChannel(name: name, threshold: options(of: name).threshold)
+        channels[name] = channel
+        return channel
+    }
+
+    func removeIfUnused(_ channel: MemberChannel) {
+        guard channel.isUnused, !channel.isGone else { return }
+        channel.isGone = true
+        channels[channel.name] = nil
+    }
+
+    // MARK: Requests to the store
+
+    package func owns(_ tag: RequestTag) -> Bool { tag.high == tagSpace }
+
+    func open(_ request: Request, at now: Instant) -> RequestTag {
+        lastRequest += 1
+        requests[lastRequest] = request
+        requestEnds.append((id: lastRequest, at: now + MembersMachine.answerWithin))
+        return RequestTag(high: tagSpace, low: lastRequest)
+    }
+
+    static let away = WireError(.unavailable, "the members' store can't be reached", retryAfter: 2_000)
+}

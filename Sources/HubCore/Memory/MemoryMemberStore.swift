@@ -1,0 +1,105 @@
+import HubBase
+import HubWire
+
+/// One node's way to the members that are kept in process: the embedded member store.
+package final class MemoryMemberStore: MemberStore {
+    package weak var delegate: (any MemberStoreDelegate)?
+    private let members: MemoryMembers
+    private let node: Name
+    private var outputs = Queue<Output>()
+    private var isAdvancing = false
+    private var faults = Faults()
+
+    /// `node`: the incarnation.
+    package init(_ members: MemoryMembers, node: Name) {
+        self.members = members
+        self.node = node
+        members.add(self)
+    }
+
+    package func start(at now: Instant) { outputs.append(.health(.up)) }
+
+    package func change(_ users: [MemberCount], in channel: Name, tag: RequestTag, at now: Instant) {
+        precondition(users.count <= MemberLimits.changes, "\(users.count) users in one call")
+        if let error = faults.refusal() { return outputs.append(.changed(.failure(error), tag)) }
+        outputs.append(.changed(members.change(users, in: channel, by: node, at: now), tag))
+    }
+
+    package func refresh(_ channel: Name, isObserver: Bool, tag: RequestTag, at now: Instant) {
+        if let error = faults.refusal() { return outputs.append(.refreshed(.failure(error), tag)) }
+        outputs.append(.refreshed(.success(members.refresh(channel, by: node, isObserver: isObserver, at: now)), tag))
+    }
+
+    package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {
+        if let error = faults.refusal() { return outputs.append(.reaped(.failure(error), tag)) }
+        outputs.append(.reaped(.success(members.reap(node, in: channel, at: now)), tag))
+    }
+
+    package func list(_ channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag, at now: Instant) {
+        if let error = faults.refusal() { return outputs.append(.listed(.failure(error), tag)) }
+        outputs.append(.listed(.success(members.list(channel, cursor: cursor, limit: limit, whole: whole, at: now)), tag))
+    }
+
+    package func stop(at now: Instant) {
+        outputs.removeAll()
+        delegate = nil
+    }
+
+    package func advance(at now: Instant) {
+        guard !isAdvancing else { return }
+        isAdvancing = true
+        defer { isAdvancing = false }
+        for _ in 0..<8 where !outputs.isEmpty {
+            for _ in 0..<outputs.count {
+                if let output = outputs.popFirst() { deliver(output) }
+            }
+        }
+        members.advance(at: now)
+    }
+
+    func hear(_ news: MembersNews, _ channel: Name) {
+        if !faults.isDown && !faults.dropsFeed() { outputs.append(.news(news, channel)) }
+    }
+
+    private enum Output {
+        case changed(Result<MembersTip, WireError>, RequestTag)
+        case refreshed(Result<MembersLease, WireError>, RequestTag)
+        case reaped(Result<Int, WireError>, RequestTag)
+        case listed(Result<MembersList, WireError>, RequestTag)
+        case news(MembersNews, Name)
+        case health(BackendHealth)
+    }
+
+    private func deliver(_ output: Output) {
+        guard let delegate else { return }
+        switch output {
+        case .changed(let result, let tag): delegate.membersChanged(result, tag: tag)
+        case .refreshed(let result, let tag): delegate.membersRefreshed(result, tag: tag)
+        case .reaped(let result, let tag): delegate.membersReaped(result, tag: tag)
+        case .listed(let result, let tag): delegate.membersListed(result, tag: tag)
+        case .news(let news, let channel): delegate.heard(news, channel: channel)
+        case .health(let health): delegate.memberStoreHealth(health)
+        }
+    }
+}
+
+// What can go wrong, for tests and simulations.
+extension MemoryMemberStore {
+    /// The next `count` messages don't reach this node.
+    package func dropFeed(_ count: Int) { faults.feedDrops += count }
+
+    /// The next `count` calls are refused, without effect.
+    package func failNext(_ count: Int, with error: WireError) {
+        faults.failures += count
+        faults.failure = error
+    }
+
+    /// All nodes' members are gone, as after a restart of Redis without data.
+    package func loseAllData() { members.loseAllData() }
+
+    /// Down: every call is refused, and nothing is heard.
+    package func setHealth(_ health: BackendHealth) {
+        faults.isDown = health != .up
+        outputs.append(.health(health))
+    }
+}

@@ -1,0 +1,222 @@
+import HubBase
+import HubWire
+
+/// What the members' scripts keep and decide (redis-design §3), in process: one node's in production, several nodes' in tests.
+package final class MemoryMembers {
+    /// What a node said of its own users in one channel.
+    struct Node {
+        /// Distant past: others have begun to take it out.
+        var deadline = Instant(nanoseconds: 0)
+        var users: [Name: UInt32] = [:]
+    }
+
+    final class Channel {
+        var nodes: [Name: Node] = [:]
+        var totals: [Name: UInt32] = [:]
+        var sequence: UInt64
+        let begun: UInt64
+        var ends: Instant
+        /// Nobody is taken for dead before.
+        var holdUntil = Instant(nanoseconds: 0)
+
+        init(sequence: UInt64, ends: Instant) {
+            self.sequence = sequence
+            begun = sequence
+            self.ends = ends
+        }
+    }
+
+    let timers: PresenceTimers
+    private let wallClockAtStart: UInt64
+    private let startedAt: Instant
+    private let membershipsMax: Int
+    private var memberships = 0
+    private(set) var channels: [Name: Channel] = [:]
+    private var walk: [Name] = []
+    private var patrol: Patrol
+    /// Whoever hears what happens in channels.
+    private var stores: [() -> MemoryMemberStore?] = []
+
+    /// - Parameters:
+    ///   - wallClockAtStart: milliseconds since 1970 at `startedAt`.
+    ///   - membershipsMax: users in channels; beyond it a newcomer is refused with `storeFull`.
+    package init(timers: PresenceTimers, wallClockAtStart: UInt64, startedAt: Instant, membershipsMax: Int = 2_000_000) {
+        self.timers = timers
+        self.wallClockAtStart = wallClockAtStart
+        self.startedAt = startedAt
+        self.membershipsMax = membershipsMax
+        patrol = Patrol(period: .seconds(60), stepsMax: 256, at: startedAt)
+    }
+
+    func add(_ store: MemoryMemberStore) { stores.append { [weak store] in store } }
+
+    // MARK: The scripts
+
+    func change(_ users: [MemberCount], in name: Name, by node: Name, at now: Instant) -> Result<MembersTip, WireError> {
+        let joins = users.contains { $0.devices > 0 }
+        guard !joins || memberships + users.count <= membershipsMax else {
+            return .failure(WireError(.storeFull, "the embedded store holds as many members as it may", retryAfter: 2_000))
+        }
+        guard let channel = channel(name, at: now) ?? (joins ? begin(name, by: node, at: now) : nil) else {
+            return .success(MembersTip(sequence: 0, begun: 0, occupancy: 0, isNew: true))
+        }
+        let isNew = channel.nodes[node] == nil
+        let wasEmpty = channel.totals.isEmpty
+        var said = channel.nodes[node] ?? Node()
+        if joins { said.deadline = now + timers.lease }
+        var changes = Changes()
+        for count in users {
+            set(said.users[count.user] ?? 0, to: count.devices, of: count.user, in: channel, &changes)
+            said.users[count.user] = count.devices > 0 ? count.devices : nil
+        }
+        channel.nodes[node] = said.users.isEmpty ? nil : said
+        channel.ends = now + MemberLimits.ttl
+        tell(changes, of: name, channel, wasEmpty: wasEmpty)
+        return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count), isNew: isNew))
+    }
+
+    func refresh(_ name: Name, by node: Name, isObserver: Bool, at now: Instant) -> MembersLease {
+        guard let channel = channel(name, at: now) else {
+            return MembersLease(isKnown: isObserver, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: [])
+        }
+        channel.ends = now + MemberLimits.ttl
+        if !isObserver {
+            guard let said = channel.nodes[node], said.deadline > Instant(nanoseconds: 0) else {
+                return lease(of: channel, isKnown: false, besides: node, at: now)
+            }
+            // Who comes late itself can't tell who else only was cut off.
+            if said.deadline <= now { channel.holdUntil = now + timers.hold }
+            channel.nodes[node]?.deadline = now + timers.lease
+        }
+        return lease(of: channel, isKnown: true, besides: node, at: now)
+    }
+
+    private func lease(of channel: Channel, isKnown: Bool, besides node: Name, at now: Instant) -> MembersLease {
+        let others = channel.nodes.filter { $0.key != node }
+        let dead =
+            now < channel.holdUntil
+            ? [] : others.filter { $0.value.deadline <= now }.map(\.key).sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        let next = others.values.map(\.deadline).filter { $0 > now }.min()
+        return MembersLease(
+            isKnown: isKnown, sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count),
+            othersEnd: next.map { $0.since(now) },
+            dead: Array(dead.prefix(10)))
+    }
+
+    func reap(_ node: Name, in name: Name, at now: Instant) -> Int {
+        guard let channel = channel(name, at: now), now >= channel.holdUntil, let said = channel.nodes[node], said.deadline <= now else {
+            return 0
+        }
+        let wasEmpty = channel.totals.isEmpty
+        var changes = Changes()
+        for (user, devices) in said.users { set(devices, to: 0, of: user, in: channel, &changes) }
+        channel.nodes[node] = nil
+        tell(changes, of: name, channel, wasEmpty: wasEmpty)
+        return changes.left.count
+    }
+
+    func list(_ name: Name, cursor: String, limit: Int, whole: Int, at now: Instant) -> MembersList {
+        guard let channel = channel(name, at: now) else {
+            return MembersList(members: [], sequence: 0, begun: 0, occupancy: 0, cursor: nil)
+        }
+        var page = MembersList(
+            members: [], sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count), cursor: nil)
+        if cursor == "0" && channel.totals.count <= whole {
+            page.members = channel.totals.map { MemberEntry(user: $0.key, devices: $0.value) }
+            return page
+        }
+        // In the order of their hashes, so that a page begins at the same place whoever came or went before it.
+        let from = UInt64(cursor) ?? 0
+        let behind = channel.totals.map { (hash: FNV1a.hash($0.key.bytes), entry: MemberEntry(user: $0.key, devices: $0.value)) }
+            .filter { $0.hash >= from }.sorted { $0.hash < $1.hash }
+        var taken = min(limit, behind.count)
+        while taken > 0, taken < behind.count, behind[taken].hash == behind[taken - 1].hash { taken += 1 }
+        page.members = behind.prefix(taken).map(\.entry)
+        if taken < behind.count { page.cursor = "\(max(behind[taken].hash, 1))" }
+        return page
+    }
+
+    // MARK: Faults
+
+    /// Everything is gone, as after a restart of Redis without data.
+    func loseAllData() {
+        channels = [:]
+        memberships = 0
+    }
+
+    // MARK: Rules
+
+    private struct Changes {
+        var joined: [MemberCount] = []
+        var left: [MemberCount] = []
+        var updated: [MemberCount] = []
+    }
+
+    private func set(_ before: UInt32, to devices: UInt32, of user: Name, in channel: Channel, _ changes: inout Changes) {
+        guard before != devices else { return }
+        let total = channel.totals[user] ?? 0
+        let next = total - min(before, total) + devices
+        channel.totals[user] = next > 0 ? next : nil
+        if total == 0 && next > 0 {
+            memberships += 1
+            changes.joined.append(MemberCount(user: user, devices: next))
+        } else if total > 0 && next == 0 {
+            memberships -= 1
+            changes.left.append(MemberCount(user: user, devices: 0))
+        } else if total != next {
+            changes.updated.append(MemberCount(user: user, devices: next))
+        }
+    }
+
+    private func tell(_ changes: Changes, of name: Name, _ channel: Channel, wasEmpty: Bool) {
+        if wasEmpty && !channel.totals.isEmpty { occupied(name) }
+        if !wasEmpty && channel.totals.isEmpty { vacated(name) }
+        for (kind, users) in [(MembersNews.Kind.joined, changes.joined), (.left, changes.left), (.updated, changes.updated)] {
+            var rest = users[...]
+            while !rest.isEmpty {
+                channel.sequence += 1
+                let news = MembersNews(
+                    kind: kind, sequence: channel.sequence, occupancy: UInt64(channel.totals.count),
+                    users: Array(rest.prefix(MemberLimits.reaped)))
+                hand(news, to: name)
+                rest = rest.dropFirst(MemberLimits.reaped)
+            }
+        }
+    }
+
+    /// The first member is there: what must happen once for it belongs here (in Redis: the function of the same name).
+    private func occupied(_ channel: Name) {}
+    /// The last one has left.
+    private func vacated(_ channel: Name) {}
+
+    private func hand(_ news: MembersNews, to channel: Name) {
+        for store in stores { store()?.hear(news, channel) }
+    }
+
+    private func channel(_ name: Name, at now: Instant) -> Channel? {
+        guard let channel = channels[name] else { return nil }
+        if channel.ends > now { return channel }
+        forget(name)
+        return nil
+    }
+
+    private func begin(_ name: Name, by node: Name, at now: Instant) -> Channel {
+        let channel = Channel(sequence: wallClockAtStart + now.since(startedAt).milliseconds, ends: now + MemberLimits.ttl)
+        channels[name] = channel
+        hand(MembersNews(kind: .rejoin(by: node), sequence: channel.sequence, occupancy: 0), to: name)
+        return channel
+    }
+
+    private func forget(_ name: Name) {
+        memberships -= channels.removeValue(forKey: name)?.totals.count ?? 0
+    }
+
+    /// Lets channels go whose time is over, a few in each call.
+    func advance(at now: Instant) {
+        for _ in 0..<patrol.steps(over: max(channels.count, 1), at: now) {
+            if walk.isEmpty { walk = Array(channels.keys) }
+            guard let name = walk.popLast() else { return }
+            _ = channel(name, at: now)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import HubBase
+import HubCore
+import HubWire
+
+extension Backplane: MemberStoreDelegate {
+    /// Does what the members machine asks, until it asks for nothing more.
+    func carryOutMembers() {
+        for action in members.takeActions() {
+            switch action {
+            case .change(let users, let channel, let tag): memberStore.change(users, in: channel, tag: tag, at: now)
+            case .refresh(let channel, let isObserver, let tag): memberStore.refresh(channel, isObserver: isObserver, tag: tag, at: now)
+            case .reap(let dead, let channel, let tag):
+                log.info("members.reap", ["channel": "\(channel)", "node": "\(dead)"])
+                memberStore.reap(dead, in: channel, tag: tag, at: now)
+            case .list(let channel, let cursor, let limit, let whole, let tag):
+                memberStore.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
+            case .followed(let pages, let tag): post(.followed(pages, tag: tag.low), to: tag.high)
+            case .page(let result, let channel, let tag): post(.membersPage(Boxed(result), channel: channel, tag: tag.low), to: tag.high)
+            case .push(let change, let loops): post(.members(Boxed(change)), toCarriers: loops)
+            }
+        }
+        numbers.members = members.numbers
+    }
+
+    func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) {
+        if case .failure(let error) = result { tellFailure("members.refused", error) }
+        members.changed(result, tag: tag, at: now)
+    }
+
+    func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {
+        if case .failure(let error) = result { tellFailure("members.refused", error) }
+        members.refreshed(result, tag: tag, at: now)
+    }
+
+    func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { members.reaped(result, tag: tag, at: now) }
+    func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { members.listed(result, tag: tag, at: now) }
+    func heard(_ news: MembersNews, channel: Name) { members.heard(news, channel: channel, at: now) }
+    func memberStoreHealth(_ health: BackendHealth) { members.storeHealth(health, at: now) }
+
+    /// What only comes of Redis being away is told by the node's health.
+    private func tellFailure(_ event: String, _ error: WireError) {
+        guard error.code != .unavailable else { return }
+        log.limited(.warning, event, at: now, ["code": error.code.rawValue, "message": error.message])
+    }
+}

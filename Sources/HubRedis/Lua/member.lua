@@ -1,0 +1,66 @@
+-- Shared by the members' scripts, put in front of each: time, where a channel's members stand, telling of changes.
+-- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts, 8 what the
+-- channel is called (no key: where scripts that tell of it find its name). A key of another type is an error here, before any write.
+local LEASES, META, USERS, LIVE, SAID = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+-- `..` and tostring keep 14 digits only.
+local function text(number) return string.format('%.0f', number) end
+
+local clock = redis.call('TIME')
+local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
+
+-- The sequence, and the one it began at: what a node said counts only for the beginning that it was said in.
+local meta = redis.call('HMGET', META, 'q', 'b', 'ho')
+local q, begun, held = tonumber(meta[1] or ''), meta[2], tonumber(meta[3] or '') or 0
+if (not q or not begun) and redis.call('EXISTS', META) == 1 then
+  return redis.error_reply('FOREIGN the key of members holds a hash that is not a hub\'s')
+end
+local occupancy = redis.call('HLEN', USERS)
+local said = redis.call('HGET', SAID, '')
+redis.call('ZSCORE', LEASES, '')
+
+-- Where something must happen once when the first member comes, and when the last one has gone: in the same step as that.
+local function occupied() end
+local function vacated() end
+
+-- One message of one kind: J joined, L left, U updated, each entry devices:length:user.
+local function tell(kind, entries)
+  if #entries == 0 then return end
+  q = q + 1
+  redis.call('HSET', META, 'q', text(q))
+  redis.call('PUBLISH', LIVE, kind .. ':' .. text(q) .. ':' .. text(occupancy) .. ':' .. table.concat(entries))
+end
+
+-- Begins anew, because what nodes had said can't be counted any more (or never was said): all of them say it again. HSET is the first
+-- write, so that it's refused when memory is full.
+local function anew(ttl, node)
+  q = math.max((q or 0) + 1, now)
+  begun = text(q)
+  redis.call('HSET', META, 'q', begun, 'b', begun)
+  redis.call('PEXPIRE', META, ttl)
+  redis.call('DEL', USERS, LEASES, SAID)
+  occupancy, said = 0, false
+  redis.call('PUBLISH', LIVE, 'R:' .. begun .. ':0:' .. node)
+end
+
+local joined, left, updated = {}, {}, {}
+
+-- One user of one node: `before` and `devices` are that node's, `sum` that of all nodes.
+local function set(user, before, devices, sum)
+  if before == devices then return end
+  if devices > 0 then redis.call('HSET', SAID, user, text(devices)) else redis.call('HDEL', SAID, user) end
+  local total = sum - math.min(before, sum) + devices
+  local entry = text(total) .. ':' .. #user .. ':' .. user
+  if total > 0 then redis.call('HSET', USERS, user, text(total)) else redis.call('HDEL', USERS, user) end
+  if sum == 0 and total > 0 then
+    occupancy = occupancy + 1
+    if occupancy == 1 then occupied() end
+    joined[#joined + 1] = entry
+  elseif sum > 0 and total == 0 then
+    occupancy = occupancy - 1
+    if occupancy == 0 then vacated() end
+    left[#left + 1] = entry
+  elseif sum ~= total then
+    updated[#updated + 1] = entry
+  end
+end

@@ -1,0 +1,43 @@
+-- A node is still there: prolongs what it said, and tells whose lease has ended.
+-- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks
+-- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends (-1: none), dead node, …}
+local node, lease, ttl, hold, isObserver = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
+if not q then return {isObserver and 1 or 0, '0', '0', 0, '-1'} end
+local score = redis.call('ZSCORE', LEASES, node)
+-- A score of 0: others have begun to take it out.
+if not isObserver and not (score and tonumber(score) > 0 and said == begun and occupancy > 0) then
+  return {0, text(q), begun, occupancy, '-1'}
+end
+-- PEXPIRE is the first write: it works when memory is full.
+redis.call('PEXPIRE', META, ttl)
+redis.call('PEXPIRE', USERS, ttl)
+redis.call('PEXPIRE', LEASES, ttl)
+if not isObserver then
+  redis.call('PEXPIRE', SAID, ttl)
+  if tonumber(score) <= now then
+    -- It comes late itself: perhaps all were cut off, so nobody is taken for dead for a while.
+    held = now + hold
+    redis.call('HSET', META, 'ho', text(held))
+  end
+  redis.call('ZADD', LEASES, text(now + lease), node)
+end
+-- Redis's clock went back.
+if held > now + hold + 5000 then held = 0 end
+local reply, first = {1, text(q), begun, occupancy, '-1'}, -1
+local others = redis.call('ZRANGEBYSCORE', LEASES, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
+for i = 1, #others, 2 do
+  local ends = tonumber(others[i + 1])
+  if others[i] ~= node then
+    if ends > now + lease + 5000 then
+      ends = now + lease
+      redis.call('ZADD', LEASES, text(ends), others[i])
+    end
+    if ends > now then
+      if first < 0 or ends - now < first then first = ends - now end
+    elseif now >= held and #reply < 15 then
+      reply[#reply + 1] = others[i]
+    end
+  end
+end
+reply[5] = text(first)
+return reply

@@ -1,0 +1,36 @@
+-- Takes out what a dead node left in a channel, some users at a time, whoever does it.
+-- ARGV: 1 the dead node (KEYS[5] is what it said), 2 ttl, 3 hold (ms each), 4 users of one step, 5 where the step begins ('0': the first)
+-- Reply: {users who left with it, where the next step begins ('': nothing is left)}
+local node, ttl, hold = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local score = redis.call('ZSCORE', LEASES, node)
+if not q or not score or tonumber(score) > now or (now < held and held <= now + hold + 5000) then return {0, ''} end
+if said ~= begun and (said or occupancy == 0) then
+  -- Nothing of it is counted.
+  redis.call('DEL', SAID)
+  redis.call('ZREM', LEASES, node)
+  return {0, ''}
+end
+if not said then
+  anew(ttl, '-')
+  return {0, ''}
+end
+-- The first write is refused when memory is full: then nobody is declared gone. A score of 0 tells the node, should it live after all, to
+-- say all again.
+redis.call('ZADD', LEASES, '0', node)
+-- Each step goes on where the last one ended: from the beginning it would only find the room that those have left.
+local step = redis.call('HSCAN', SAID, ARGV[5], 'COUNT', ARGV[4])
+local fields = step[2]
+for i = 1, #fields, 2 do
+  if fields[i] ~= '' then
+    local sum = tonumber(redis.call('HGET', USERS, fields[i]) or '0') or 0
+    set(fields[i], tonumber(fields[i + 1]) or 0, 0, sum)
+  end
+end
+local hasMore = redis.call('HLEN', SAID) > 1
+if not hasMore then
+  redis.call('DEL', SAID)
+  redis.call('ZREM', LEASES, node)
+end
+tell('L', left)
+tell('U', updated)
+return {#left, hasMore and step[1] or ''}

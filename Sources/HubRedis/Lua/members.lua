@@ -1,0 +1,42 @@
+-- How many devices users have in a channel on one node now. Saying it again changes nothing.
+-- ARGV: 1 node, 2 lease, 3 ttl (ms each), then for each user: devices, user. Either all have devices, or none has: those leave.
+-- Reply: {sequence, begun, occupancy, 1 if this node wasn't known there}
+local node, lease, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local isJoin = tonumber(ARGV[4]) > 0
+local score = redis.call('ZSCORE', LEASES, node)
+local before, sums = {}, {}
+-- One of the keys is gone without the others.
+local isLost = q and ((score and not said) or (said == begun and occupancy == 0))
+local isNew = not q or isLost or said ~= begun
+for i = 4, #ARGV, 2 do
+  local user = ARGV[i + 1]
+  local value, sum = redis.call('HGET', SAID, user), redis.call('HGET', USERS, user)
+  if (value and not tonumber(value)) or (sum and not tonumber(sum)) then
+    return redis.error_reply('FOREIGN a key of members holds a hash that is not a hub\'s')
+  end
+  before[i], sums[i] = isNew and 0 or tonumber(value or '0'), (isLost or not q) and 0 or tonumber(sum or '0')
+end
+if isLost or (not q and isJoin) then
+  anew(ttl, node)
+elseif not isJoin and isNew then
+  return {text(q or 0), begun or '0', occupancy, 1}
+end
+-- The first write: refused when memory is full, for those who come; for those who leave it's the HDEL, which isn't.
+if isJoin then redis.call('ZADD', LEASES, text(now + lease), node) end
+if isNew and isJoin then
+  redis.call('DEL', SAID)
+  redis.call('HSET', SAID, '', begun)
+end
+for i = 4, #ARGV, 2 do set(ARGV[i + 1], before[i], tonumber(ARGV[i]), sums[i]) end
+if redis.call('HLEN', SAID) <= 1 then
+  redis.call('DEL', SAID)
+  redis.call('ZREM', LEASES, node)
+end
+redis.call('PEXPIRE', LEASES, ttl)
+redis.call('PEXPIRE', USERS, ttl)
+redis.call('PEXPIRE', SAID, ttl)
+tell('J', joined)
+tell('L', left)
+tell('U', updated)
+redis.call('PEXPIRE', META, ttl)
+return {text(q), begun, occupancy, isNew and 1 or 0}

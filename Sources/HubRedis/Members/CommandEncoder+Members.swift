@@ -1,0 +1,74 @@
+import HubBase
+import HubCore
+import HubWire
+
+/// A call of the members' scripts, all on the same five keys of a channel.
+struct MembersCall {
+    enum Kind {
+        case change([MemberCount])
+        case refresh(isObserver: Bool)
+        case reap(Name)
+        case list(cursor: String, limit: Int, whole: Int)
+    }
+
+    var channel: Name
+    var kind: Kind
+    var tag: RequestTag
+    /// Of a reap: users who left so far, and steps taken.
+    var reaped = 0
+    var steps = 0
+    /// Where the next step begins.
+    var cursor = [UInt8]("0".utf8)
+}
+
+extension CommandEncoder {
+    func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        switch call.kind {
+        case .change(let users):
+            out.call(.members, scripts, keys: 5, arguments: 3 + 2 * users.count)
+            membersKeys(call.channel, of: incarnation, &out)
+            out.argument(incarnation.bytes)
+            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: membersTTL.milliseconds)
+            for user in users {
+                out.argument(decimal: UInt64(user.devices))
+                out.argument(user.user.bytes)
+            }
+        case .refresh(let isObserver):
+            out.call(.memberLease, scripts, keys: 5, arguments: 5)
+            membersKeys(call.channel, of: incarnation, &out)
+            out.argument(incarnation.bytes)
+            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: membersTTL.milliseconds)
+            out.argument(decimal: timers.hold.milliseconds)
+            out.argument(isObserver ? "1" : "0")
+        case .reap(let node):
+            out.call(.memberReap, scripts, keys: 5, arguments: 5)
+            membersKeys(call.channel, of: node, &out)
+            out.argument(node.bytes)
+            out.argument(decimal: membersTTL.milliseconds)
+            out.argument(decimal: timers.hold.milliseconds)
+            out.argument(decimal: UInt64(MemberLimits.reaped))
+            out.argument(call.cursor)
+        case .list(let cursor, let limit, let whole):
+            out.call(.memberList, scripts, keys: 5, arguments: 3)
+            membersKeys(call.channel, of: incarnation, &out)
+            out.argument([UInt8](cursor.utf8))
+            out.argument(decimal: UInt64(max(1, limit)))
+            out.argument(decimal: UInt64(max(0, whole)))
+        }
+    }
+
+    /// More than lease and hold together, so that nothing ends before its node may be taken for dead.
+    private var membersTTL: Span { max(MemberLimits.ttl, timers.userTTL) }
+
+    private func membersKeys(_ channel: Name, of node: Name, _ out: inout ByteBuffer) {
+        let prefix = keys.partitions[Partition.of(channel)]
+        out.argument(key: prefix, KeySpace.Kind.memberLeases, channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.memberMeta, channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.memberUsers, channel.bytes)
+        out.argument(key: prefix, KeySpace.Kind.live, channel.bytes)
+        // No incarnation holds a colon: the last one divides the two.
+        out.argument(key: prefix, KeySpace.Kind.memberNode, channel.bytes + [UInt8(ascii: ":")] + node.bytes)
+    }
+}

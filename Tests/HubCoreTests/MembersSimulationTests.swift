@@ -1,0 +1,277 @@
+import HubBase
+import HubCore
+import HubWire
+import Testing
+
+/// Several nodes' machines on one store, clients that follow, and everything that can go wrong, against an obvious twin: who is connected.
+private final class MembersWorld {
+    static let timers: PresenceTimers = {
+        var timers = PresenceTimers()
+        timers.heartbeat = .milliseconds(800)
+        timers.lease = .milliseconds(2_400)
+        timers.hold = .seconds(4)
+        timers.grace = .milliseconds(400)
+        return timers
+    }()
+
+    final class Node: MemberStoreDelegate {
+        let incarnation: Name
+        let machine: MembersMachine
+        let store: MemoryMemberStore
+        unowned let world: MembersWorld
+        var connections: [UInt64: (user: Name, device: Name, isVisible: Bool, channels: Set<Name>)] = [:]
+        var followers: [Name: Follower] = [:]
+        var pausedUntil = Instant(nanoseconds: 0)
+        var downUntil: Instant?
+
+        init(_ incarnation: Name, _ world: MembersWorld, seed: UInt64) {
+            self.incarnation = incarnation
+            self.world = world
+            machine = MembersMachine(timers: MembersWorld.timers, node: incarnation, tagSpace: 77, chance: Chance(seed: seed))
+            var options = HistoryOptions()
+            options.members.threshold = world.threshold
+            machine.setNamespaces(["": options])
+            store = MemoryMemberStore(world.members, node: incarnation)
+            store.delegate = self
+            store.start(at: world.now)
+        }
+
+        func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { machine.changed(result, tag: tag, at: world.now) }
+        func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {
+            machine.refreshed(result, tag: tag, at: world.now)
+        }
+        func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { machine.reaped(result, tag: tag, at: world.now) }
+        func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { machine.listed(result, tag: tag, at: world.now) }
+        func heard(_ news: MembersNews, channel: Name) { machine.heard(news, channel: channel, at: world.now) }
+        func memberStoreHealth(_ health: BackendHealth) { machine.storeHealth(health, at: world.now) }
+
+        func step() {
+            guard world.now >= pausedUntil else { return }
+            if let until = downUntil, until <= world.now {
+                downUntil = nil
+                store.setHealth(.up)
+            }
+            machine.tick(at: world.now)
+            carryOut()
+            store.advance(at: world.now)
+            carryOut()
+        }
+
+        private func carryOut() {
+            let now = world.now
+            for action in machine.takeActions() {
+                switch action {
+                case .change(let users, let channel, let tag): store.change(users, in: channel, tag: tag, at: now)
+                case .refresh(let channel, let isObserver, let tag): store.refresh(channel, isObserver: isObserver, tag: tag, at: now)
+                case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
+                case .list(let channel, let cursor, let limit, let whole, let tag):
+                    store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
+                case .followed(let pages, let tag): followers[world.channels[Int(tag.low)]]?.began(pages[0], at: now)
+                case .page(let result, let channel, _): followers[channel]?.asked(result)
+                case .push(let change, _): followers[change.channel]?.told(change, at: now)
+                }
+            }
+        }
+
+        func follow(_ place: Int) {
+            let channel = world.channels[place]
+            guard followers[channel] == nil else { return }
+            followers[channel] = Follower(channel)
+            machine.follow([channel], loop: 0, tag: RequestTag(high: 0, low: UInt64(place)), at: world.now)
+        }
+
+        func unfollow(_ place: Int) {
+            if followers.removeValue(forKey: world.channels[place]) != nil { machine.unfollow(world.channels[place], loop: 0) }
+        }
+    }
+
+    /// A client that does what the protocol says, and nothing more.
+    final class Follower {
+        let channel: Name
+        var members: [Name: UInt32] = [:]
+        var sequence: UInt64?
+        var mode = MembersMode.each
+        var occupancy: UInt64 = 0
+        var frames: [Instant] = []
+        var left: Set<Name> = []
+        var gaps = 0
+        var faults: [String] = []
+
+        init(_ channel: Name) { self.channel = channel }
+
+        func began(_ page: MembersPage?, at now: Instant) {
+            guard let page else { return }
+            take(page)
+        }
+
+        private func take(_ page: MembersPage) {
+            members = Dictionary(uniqueKeysWithValues: page.members.map { ($0.user, $0.devices) })
+            (mode, sequence, occupancy) = (page.mode, page.sequence, page.occupancy)
+        }
+
+        func asked(_ result: Result<MembersPage, WireError>) { if case .success(let page) = result { take(page) } }
+
+        func told(_ change: MembersChange, at now: Instant) {
+            frames.append(now)
+            let (joined, updated, gone) = (Set(change.joined.map(\.user)), Set(change.updated.map(\.user)), Set(change.left))
+            if !joined.isDisjoint(with: updated) || !joined.isDisjoint(with: gone) || !updated.isDisjoint(with: gone) {
+                faults.append("one user in two lists: \(change)")
+            }
+            (mode, occupancy) = (change.mode, change.occupancy)
+            left.formUnion(gone)
+            if let all = change.members {
+                members = Dictionary(uniqueKeysWithValues: all.map { ($0.user, $0.devices) })
+                sequence = change.sequence
+            } else if change.mode == .counts {
+                members = [:]
+                sequence = change.sequence
+            } else if let sequence, change.previous == sequence {
+                if !joined.isDisjoint(with: members.keys) || !gone.isSubset(of: members.keys) || !updated.isSubset(of: members.keys) {
+                    faults.append("\(change) doesn't follow \(members)")
+                }
+                for entry in change.joined + change.updated { members[entry.user] = entry.devices }
+                for user in change.left { members[user] = nil }
+                self.sequence = change.sequence
+                if change.occupancy != UInt64(members.count) { faults.append("occupancy \(change.occupancy) of \(members)") }
+            } else {
+                gaps += 1
+                faults.append("\(change.previous ?? 0) doesn't follow \(sequence ?? 0)")
+            }
+        }
+    }
+
+    private(set) var now = Instant(nanoseconds: 5_000_000_000)
+    private(set) lazy var members = MemoryMembers(timers: MembersWorld.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+    var nodes: [Node] = []
+    var chance: Chance
+    let threshold: Int
+    let channels: [Name] = ["room:1", "room:2"]
+    let users: [Name] = (0..<9).map { Name(validating: "user\($0)")! }
+    private var lastConnection: UInt64 = 0
+    private var incarnations: UInt8 = 0
+    /// Always there, on node 0, which nothing happens to.
+    let stable: Name = "stable"
+
+    init(seed: UInt64) {
+        chance = Chance(seed: seed)
+        threshold = [200, 8, 4][Int(seed % 3)]
+        for _ in 0..<3 { nodes.append(makeNode()) }
+        for place in channels.indices { nodes[0].follow(place) }
+        connect(stable, device: "d", to: 0, channels: Set(channels))
+    }
+
+    private func makeNode() -> Node {
+        incarnations += 1
+        return Node(Name(trusted: [UInt8]("node".utf8) + [incarnations + 96]), self, seed: chance.next())
+    }
+
+    func connect(_ user: Name, device: Name, to node: Int, channels: Set<Name>, isVisible: Bool = true) {
+        lastConnection += 1
+        nodes[node].connections[lastConnection] = (user, device, isVisible, channels)
+        for channel in channels.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) {
+            nodes[node].machine.joined(channel, connection: lastConnection, user: user, device: device, isVisible: isVisible, at: now)
+        }
+    }
+
+    func pass(_ span: Span) {
+        let end = now + span
+        while now < end {
+            now = now + .milliseconds(20)
+            for node in nodes { node.step() }
+        }
+    }
+
+    /// Something happens. `faults`: also what nobody wishes for.
+    func act(faults: Bool) {
+        let node = Int(chance.next() % 3)
+        let user = users[Int(chance.next() % UInt64(users.count))]
+        let ids = nodes[node].connections.keys.filter { nodes[node].connections[$0]?.user != stable }.sorted()
+        let id = ids.isEmpty ? nil : ids[Int(chance.next() % UInt64(ids.count))]
+        switch chance.next() % (faults ? 16 : 9) {
+        case 0, 1, 2:
+            let device: Name = chance.next() % 2 == 0 ? "phone" : "tablet"
+            connect(user, device: device, to: node, channels: chance.next() % 3 == 0 ? Set(channels) : [channels[Int(chance.next() % 2)]])
+        case 3, 4:
+            guard let id else { return }
+            nodes[node].connections[id] = nil
+            nodes[node].machine.closed(connection: id, isClean: chance.next() % 2 == 0, at: now)
+        case 5:
+            guard let id, let channel = nodes[node].connections[id]?.channels.first else { return }
+            nodes[node].connections[id]?.channels.remove(channel)
+            nodes[node].machine.left(channel, connection: id, at: now)
+        case 6:
+            guard let id else { return }
+            let shows = chance.next() % 2 == 0
+            nodes[node].connections[id]?.isVisible = shows
+            nodes[node].machine.showed(shows, connection: id, at: now)
+        case 7: nodes[node].follow(Int(chance.next() % 2))
+        case 8: if node != 0 { nodes[node].unfollow(Int(chance.next() % 2)) }
+        case 9: nodes[node].store.dropFeed(1 + Int(chance.next() % 3))
+        case 10: nodes[node].store.failNext(1 + Int(chance.next() % 2), with: WireError(.unavailable, "made to fail"))
+        case 11: if node != 0 { nodes[node].pausedUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(5)) }
+        case 12:
+            guard node != 0, nodes[node].downUntil == nil else { return }
+            nodes[node].downUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(4))
+            nodes[node].store.setHealth(.down("cut off"))
+        case 13: if chance.next() % 3 == 0 { nodes[0].store.loseAllData() }
+        case 14:
+            // Killed: what it had is gone with it, and another one takes its place.
+            guard node != 0 else { return }
+            nodes[node] = makeNode()
+        default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
+        }
+    }
+
+    /// Who is in a channel, in truth.
+    func truth(_ channel: Name) -> [Name: UInt32] {
+        var devices: [Name: UInt32] = [:]
+        for node in nodes {
+            var here: [Name: Set<Name>] = [:]
+            for connection in node.connections.values where connection.isVisible && connection.channels.contains(channel) {
+                here[connection.user, default: []].insert(connection.device)
+            }
+            for (user, names) in here { devices[user, default: 0] += UInt32(names.count) }
+        }
+        return devices
+    }
+}
+
+@Suite("Members, simulated") struct MembersSimulationTests {
+    private func run(seed: UInt64, faults: Bool) {
+        let world = MembersWorld(seed: seed)
+        world.pass(.milliseconds(600))
+        for _ in 0..<60 {
+            world.act(faults: faults)
+            if world.chance.next() % 3 != 0 { world.pass(world.chance.span(in: .milliseconds(20)..<Span.milliseconds(400))) }
+        }
+        // Quiet: leases end, what was lost is found, a hold passes.
+        world.pass(.seconds(20))
+        for (place, channel) in world.channels.enumerated() {
+            let truth = world.truth(channel)
+            for node in world.nodes {
+                node.follow(place)
+                world.pass(.milliseconds(100))
+                guard let follower = node.followers[channel] else { continue }
+                #expect(follower.faults.isEmpty, "seed \(seed): \(follower.faults)")
+                #expect(follower.occupancy == UInt64(truth.count), "seed \(seed) \(node.incarnation) \(channel)")
+                if follower.mode != .counts {
+                    #expect(follower.members == truth, "seed \(seed) \(node.incarnation) \(channel)")
+                    #expect(follower.mode == MembersMode.each || truth.count * 5 > world.threshold / 4 * 4, "seed \(seed)")
+                }
+                for (first, fifth) in zip(follower.frames, follower.frames.dropFirst(4)) {
+                    #expect(fifth.since(first) >= .seconds(1), "seed \(seed): five frames within \(fifth.since(first))")
+                }
+                #expect(!follower.left.contains(world.stable), "seed \(seed): who was always there left")
+            }
+        }
+    }
+
+    @Test(
+        "everybody ends up with the truth, no frame contradicts the one before, and nobody gets more than four a second", arguments: 0..<6)
+    func healthy(block: UInt64) { for seed in block * 40..<(block + 1) * 40 { run(seed: seed, faults: false) } }
+
+    @Test(
+        "so too with lost messages, refusals, pauses, cuts, crashes and a store that loses its data; who was always there never leaves",
+        arguments: 0..<10)
+    func faulty(block: UInt64) { for seed in 10_000 + block * 60..<10_000 + (block + 1) * 60 { run(seed: seed, faults: true) } }
+}

@@ -1,0 +1,68 @@
+import HubBase
+import HubContracts
+import HubCore
+import HubWire
+import Testing
+
+/// The embedded member store under virtual time: several nodes on one.
+final class MemoryMemberFixture: MemberStoreFixture {
+    private(set) var now = Instant(nanoseconds: 5_000_000_000)
+    private var stores: [MemoryMemberStore] = []
+    private lazy var members = MemoryMembers(timers: PresenceStoreContract.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+
+    func makeMemberNode(incarnation: Name) -> any MemberStore {
+        let store = MemoryMemberStore(members, node: incarnation)
+        stores.append(store)
+        return store
+    }
+
+    func carry(_ channel: Name, on node: any MemberStore) {}
+
+    func run(until condition: () -> Bool) -> Bool {
+        for _ in 0..<500 {
+            if condition() { return true }
+            step(.milliseconds(10))
+        }
+        return condition()
+    }
+
+    func pass(_ span: Span) {
+        let end = now + span
+        while now < end { step(min(.milliseconds(10), end.since(now))) }
+    }
+
+    private func step(_ span: Span) {
+        now = now + span
+        for store in stores { store.advance(at: now) }
+    }
+}
+
+@Suite("Embedded member store") struct MemoryMemberTests {
+    @Test("the member store's contract holds in memory", arguments: MemberStoreContract.checks)
+    func contract(_ check: MemberStoreCheck) { check.run(MemoryMemberFixture()) }
+
+    @Test("a full store refuses who comes, lets go who leaves, and takes again")
+    func full() {
+        let start = Instant(nanoseconds: 1_000_000_000)
+        let members = MemoryMembers(
+            timers: PresenceStoreContract.timers, wallClockAtStart: 1_800_000_000_000, startedAt: start, membershipsMax: 2)
+        final class Answers: MemberStoreDelegate {
+            var tips: [Result<MembersTip, WireError>] = []
+            func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { tips.append(result) }
+            func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {}
+            func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {}
+            func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {}
+            func heard(_ news: MembersNews, channel: Name) {}
+            func memberStoreHealth(_ health: BackendHealth) {}
+        }
+        let answers = Answers()
+        let store = MemoryMemberStore(members, node: "aaaaaaaaaaaa")
+        store.delegate = answers
+        for (user, devices) in [("a", 1), ("b", 1), ("c", 1), ("a", 0), ("c", 1)] as [(Name, UInt32)] {
+            store.change([MemberCount(user: user, devices: devices)], in: "room", tag: .none, at: start)
+        }
+        store.advance(at: start)
+        #expect(
+            answers.tips.map { (try? $0.get())?.occupancy } == [1, 2, nil, 1, 2], "\(answers.tips)")
+    }
+}

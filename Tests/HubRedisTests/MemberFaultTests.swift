@@ -1,0 +1,184 @@
+import HubBase
+import HubContracts
+import HubCore
+import HubRedis
+import HubWire
+import Testing
+
+/// What the members' scripts do when their keys are gone, foreign, or there's no room.
+@Suite(.serialized) struct MemberFaultTests {
+    static let channel: Name = "c:faults"
+
+    static func key(_ kind: StaticString, of node: MemberNode? = nil) -> [UInt8] {
+        let name = node.map { channel.bytes + [UInt8(ascii: ":")] + $0.incarnation.bytes } ?? channel.bytes
+        return KeySpace(prefix: "hub")!.key(Partition.of(channel), kind, name)
+    }
+
+    private static func run(_ client: RawClient, _ words: String, _ key: [UInt8]) -> String {
+        client.text(words.split(separator: " ").map { $0 == "KEY" ? key : [UInt8]($0.utf8) })
+    }
+
+    /// What a machine would do when it's told to: each node says again who it has.
+    private static func sayAgain(_ one: MemberNode, _ two: MemberNode) {
+        one.change(["alice": 1])
+        two.change(["bob": 1, "both": 1])
+        one.change(["both": 2])
+    }
+
+    @Test(
+        "a key that's gone alone makes the channel begin anew, and once all have said again who is there it's as it was",
+        arguments: ["meta", "users", "node", "leases", "all"])
+    func lost(_ which: String) {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let before = one.list()
+        #expect(before?.occupancy == 3)
+        let client = fixture.server.client()
+        let keys = [
+            "meta": Self.key(KeySpace.Kind.memberMeta), "users": Self.key(KeySpace.Kind.memberUsers),
+            "node": Self.key(KeySpace.Kind.memberNode, of: one), "leases": Self.key(KeySpace.Kind.memberLeases),
+        ]
+        for (name, key) in keys where which == name || which == "all" { #expect(Self.run(client, "DEL KEY", key) == "1") }
+        // A heartbeat finds out, or whoever says something next.
+        let finds = one.refresh()
+        #expect(finds?.isKnown == false)
+        Self.sayAgain(one, two)
+        Self.sayAgain(one, two)
+        let after = one.list()
+        #expect(Set(after?.members ?? []) == Set(before?.members ?? []), "\(String(describing: after))")
+        #expect((after?.sequence ?? 0) > (before?.sequence ?? 0))
+        #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+        if which != "leases" {
+            #expect(after?.begun != before?.begun)
+            #expect(fixture.run { two.rejoins.count == 2 }, "the first beginning and this one: \(two.rejoins)")
+        }
+        // Leaving takes everything away, as if nothing had happened.
+        one.change(["alice": 0, "both": 0])
+        two.change(["bob": 0, "both": 0])
+        #expect(one.list()?.members == [])
+    }
+
+    @Test("a dead node whose own key is gone makes the channel begin anew rather than leave ghosts")
+    func deadWithoutKey() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        for _ in 0..<8 where one.refresh()?.dead.isEmpty != false { fixture.pass(.milliseconds(600)) }
+        #expect(Self.run(fixture.server.client(), "DEL KEY", Self.key(KeySpace.Kind.memberNode, of: two)) == "1")
+        #expect(one.reap(two.incarnation) == 0)
+        #expect(one.refresh()?.isKnown == false)
+        one.change(["alice": 1, "both": 2])
+        #expect(Set(one.list()?.members ?? []) == [MemberEntry(user: "alice", devices: 1), MemberEntry(user: "both", devices: 2)])
+    }
+
+    @Test(
+        "a key of members that holds something else gets a named error, and is left as it was",
+        arguments: ["SET KEY mine", "RPUSH KEY mine", "HSET KEY name value"])
+    func foreign(_ command: String) {
+        for kind in [KeySpace.Kind.memberLeases, KeySpace.Kind.memberMeta, KeySpace.Kind.memberUsers, KeySpace.Kind.memberNode] {
+            // A hash whose values aren't numbers can only be told where the same user is in it.
+            let isHash = command.hasPrefix("HSET")
+            let isNode =
+                UnsafeRawBufferPointer(start: kind.utf8Start, count: kind.utf8CodeUnitCount).first == UInt8(ascii: "m")
+                && "\(kind)" == "mn:"
+            if isHash && "\(kind)" != "mm:" && "\(kind)" != "ml:" { continue }
+            let fixture = RedisFixture()
+            let (one, _) = MemberNode.pair(fixture, Self.channel)
+            let client = fixture.server.client()
+            let key = Self.key(kind, of: isNode ? one : nil)
+            _ = Self.run(client, command, key)
+            func dump() -> String { Self.run(client, "DUMP KEY", key) + Self.run(client, "PTTL KEY", key) }
+            let before = dump()
+            #expect(one.change(["alice": 1]) == nil)
+            #expect(one.lastError == .foreignKey, "\(kind) \(command): \(String(describing: one.lastError))")
+            #expect(one.refresh() == nil && one.reap("bbbbbbbbbbbb") == nil && one.list() == nil)
+            #expect(dump() == before)
+        }
+    }
+
+    @Test("users' counts that aren't numbers are foreign too, and nothing is written")
+    func notNumbers() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        one.change(["alice": 1])
+        let users = Self.key(KeySpace.Kind.memberUsers)
+        let client = fixture.server.client()
+        _ = Self.run(client, "HSET KEY bob many", users)
+        let before = Self.run(client, "DUMP KEY", users)
+        #expect(two.change(["bob": 1]) == nil && two.lastError == .foreignKey)
+        #expect(Self.run(client, "DUMP KEY", users) == before)
+        #expect(one.list() == nil)
+    }
+
+    @Test("with memory full whoever comes is refused, leases and leaving go on, and nobody is taken out")
+    func full() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        client.text("CONFIG", "SET", "maxmemory", "1")
+        #expect(one.change(["carol": 1]) == nil && one.lastError?.code == .storeFull)
+        #expect(one.change(["alice": 0])?.occupancy == 2)
+        var dead: [Name] = []
+        for _ in 0..<8 where dead.isEmpty {
+            fixture.pass(.milliseconds(600))
+            dead = one.refresh()?.dead ?? []
+        }
+        #expect(dead == [two.incarnation])
+        #expect(one.reap(two.incarnation) == nil && one.lastError?.code == .storeFull)
+        #expect(one.list()?.occupancy == 2)
+        client.text("CONFIG", "SET", "maxmemory", "0")
+        #expect(one.refresh()?.isKnown == true)
+        #expect(one.reap(two.incarnation) == 1)
+        #expect(one.list()?.members == [MemberEntry(user: "both", devices: 2)])
+    }
+
+    @Test("a dead node's thousands are taken out step by step")
+    func thousands() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        for call in 0..<80 {
+            two.change(Dictionary(uniqueKeysWithValues: (0..<50).map { (Name(validating: "u\(call)-\($0)")!, 1) }))
+        }
+        one.change(["alice": 1])
+        for _ in 0..<8 where one.refresh()?.dead.isEmpty != false { fixture.pass(.milliseconds(600)) }
+        #expect(one.reap(two.incarnation) == 4_000)
+        #expect(one.list()?.members == [MemberEntry(user: "alice", devices: 1)])
+        #expect(one.refresh()?.dead == [])
+    }
+
+    @Test("every key of members has a time to live")
+    func timeToLive() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        for (kind, node) in [
+            (KeySpace.Kind.memberLeases, nil), (KeySpace.Kind.memberMeta, nil), (KeySpace.Kind.memberUsers, nil),
+            (KeySpace.Kind.memberNode, one),
+            (KeySpace.Kind.memberNode, two),
+        ] as [(StaticString, MemberNode?)] {
+            let left = Int(Self.run(client, "PTTL KEY", Self.key(kind, of: node))) ?? 0
+            #expect((250_000...300_000).contains(left), "\(kind): \(left)")
+        }
+    }
+
+    @Test("a lease of a clock that went back is cut to one from now, and sequences still grow")
+    func clockBack() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        let leases = Self.key(KeySpace.Kind.memberLeases)
+        // As if an hour had been taken away since two was heard of.
+        #expect(client.text([[UInt8]("ZADD".utf8), leases, [UInt8]("9999999999999".utf8), two.incarnation.bytes]) == "0")
+        #expect(one.refresh()?.dead == [])
+        var dead: [Name] = []
+        for _ in 0..<8 where dead.isEmpty {
+            fixture.pass(.milliseconds(600))
+            dead = one.refresh()?.dead ?? []
+        }
+        #expect(dead == [two.incarnation])
+    }
+}
