@@ -41,12 +41,14 @@ let package = Package(
         // Shells: join the pure core to loops, sockets and Redis.
         library(
             "HubGateway",
-            ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "COpenSSL", "CHubShims"],
+            ["HubBase", "HubCore", "HubWire", "HubToken", "HubNet", "HubRedis", "HubFetch", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Page/index.html"), .embedInCode("Page/hub.js")]),
         library(
             "HubRedis", ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims"],
             resources: [.embedInCode("Lua")]),
         library("HubNet", ["HubBase", "CHubShims", "COpenSSL", "CZlib"]),
+        // What a node asks of others over HTTP: libcurl on a thread of its own.
+        library("HubFetch", ["HubBase", "HubNet", "CCurl", "CHubShims"]),
         library("HubClientNet", ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl"]),
 
         // Tokens: checked by the gateway, minted by hubctl.
@@ -75,7 +77,9 @@ let package = Package(
         tests("HubBaseTests", ["HubBase"]),
         tests("HubWireTests", ["HubWire", "HubBase"]),
         tests("HubCoreTests", ["HubCore", "HubWire", "HubBase", "HubContracts"]),
-        tests("HubNetTests", ["HubNet", "HubBase", "CHubShims", "COpenSSL", "CZlib"]),
+        // HubFetch: the other side of outgoing TLS is our own server.
+        tests("HubNetTests", ["HubNet", "HubFetch", "HubBase", "CHubShims", "COpenSSL", "CZlib"]),
+        tests("HubFetchTests", ["HubFetch", "HubNet", "HubBase"]),
         tests("HubRedisTests", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "HubContracts", "CHubShims"]),
         tests("HubGatewayTests", ["HubGateway", "HubCore", "HubNet", "HubWire", "HubToken", "HubBase", "CHubShims"]),
         tests("HubTokenTests", ["HubToken", "HubWire", "HubBase"]),

@@ -21,6 +21,29 @@ static inline CURLcode hub_curl_set_writer(CURL *handle, hub_curl_writer writer,
     return result != CURLE_OK ? result : curl_easy_setopt(handle, CURLOPT_WRITEDATA, context);
 }
 
+// The answer's head, a line a call; of several heads (100, a proxy's) all.
+static inline CURLcode hub_curl_set_head_writer(CURL *handle, hub_curl_writer writer, void *context) {
+    CURLcode result = curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, writer);
+    return result != CURLE_OK ? result : curl_easy_setopt(handle, CURLOPT_HEADERDATA, context);
+}
+
+static inline CURLMcode hub_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
+
+// A look-up that is still running when a transfer ends is left to end by itself (7.87), not waited for: getaddrinfo can't be cut short.
+static inline CURLcode hub_curl_leave_lookups(CURL *handle) {
+#if LIBCURL_VERSION_NUM >= 0x075700
+    return curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);
+#else
+    (void)handle;
+    return CURLE_OK;
+#endif
+}
+
+// How a transfer ended: a member of a union without a name.
+static inline CURLcode hub_curl_message_result(const CURLMsg *message) { return message->data.result; }
+
 static inline CURLcode hub_curl_get_status(CURL *handle, long *status) {
     return curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, status);
 }

@@ -13,14 +13,15 @@ struct ImportTests {
         "HubClient": ["HubBase", "HubWire"],
         "HubNet": ["HubBase", "CHubShims", "COpenSSL", "CZlib", "Glibc", "Synchronization"],
         "HubRedis": ["HubBase", "HubCore", "HubWire", "HubNet", "CHiredis", "COpenSSL", "CHubShims", "Glibc", "Synchronization"],
+        "HubFetch": ["HubBase", "HubNet", "CCurl", "CHubShims", "Glibc", "Synchronization"],
         "HubToken": ["HubBase", "HubWire", "COpenSSL"],
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.
         "HubSwarm": ["HubBase", "HubClient", "HubCheck", "Glibc"],
         "HubCheck": ["HubBase", "HubWire"],
         "HubGateway": [
-            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubToken", "COpenSSL", "CHubShims", "Glibc", "Foundation",
-            "Synchronization",
+            "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubFetch", "HubToken", "COpenSSL", "CHubShims", "Glibc",
+            "Foundation", "Synchronization",
         ],
         "HubClientNet": ["HubBase", "HubClient", "HubWire", "HubNet", "CHubShims", "CCurl", "Glibc", "Synchronization"],
         "hubd": ["HubGateway", "Glibc", "Foundation"],
