@@ -16,7 +16,7 @@ final class CommandEncoder {
     private var standard = HistoryOptions()
     private var namespaces: [(name: [UInt8], options: HistoryOptions)] = []
     /// "nf:3906:90000000", as hookqueue.lua has it; empty: nobody is told.
-    private var hookRules: [UInt8] = []
+    private(set) var hookRules: [UInt8] = []
     private var hookKeep: Span = .seconds(1)
     private var scratch = ByteBuffer(capacity: 4096)
 

@@ -4,9 +4,9 @@ import HubBase
 
 extension MembersChange: Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
-        let outer = writer.begin(type: "members")
+        let outer = writer.begin(type: .members)
         writer.field(.channel, channel)
-        writer.field(.mode, mode.name)
+        writer.field(.mode, mode.word)
         if let members { writer.list(.members, members) }
         if !joined.isEmpty { writer.list(.joined, joined) }
         if !left.isEmpty {
@@ -37,7 +37,7 @@ struct MembersAck: Envelope {
     func write<Writer: EnvelopeWriter>(to writer: inout Writer) {
         let outer: Int
         if let id {
-            outer = writer.begin(type: "ack", id: id)
+            outer = writer.begin(type: .ack, id: id)
             writer.field(.channel, channel)
         } else {
             outer = writer.begin()
@@ -51,7 +51,7 @@ struct MembersAck: Envelope {
 
 extension EnvelopeWriter {
     mutating func fields(of page: MembersPage) {
-        field(.mode, page.mode.name)
+        field(.mode, page.mode.word)
         list(.members, page.members)
         field(.occupancy, page.occupancy)
         field(.sequence, page.sequence)

@@ -28,6 +28,14 @@ package enum MembersMode: UInt8, Sendable, CaseIterable {
         case .counts: "counts"
         }
     }
+
+    var word: WireWord {
+        switch self {
+        case .each: .each
+        case .batched: .batched
+        case .counts: .counts
+        }
+    }
 }
 
 /// A page of a channel's members, as of `sequence`.

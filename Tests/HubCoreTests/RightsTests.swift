@@ -14,8 +14,8 @@ struct RightsTests {
     func nothing() {
         let rights = Rights.token("alice", .none)
         #expect(!rights.maySubscribe(to: "room:1") && !rights.mayPublish(to: "room:1") && !rights.mayReadHistory(of: "room:1"))
-        #expect(!rights.maySeeMembers(of: "room:1") && !rights.mayWatch("bob"))
-        #expect(rights.maySubscribe(to: "user:alice") && rights.mayReadHistory(of: "user:alice") && rights.mayWatch("alice"))
+        #expect(!rights.maySeeMembers(of: "room:1") && !rights.mayWatch("bob", by: .listed))
+        #expect(rights.maySubscribe(to: "user:alice") && rights.mayReadHistory(of: "user:alice") && rights.mayWatch("alice", by: .listed))
         #expect(!rights.mayPublish(to: "user:alice"))
     }
 
@@ -41,14 +41,14 @@ struct RightsTests {
         let rights = try rights([("room:*", .subscribe), ("room:1", [.publish, .history]), ("user:bob", .watch), ("user:team-*", .watch)])
         #expect(rights.maySubscribe(to: "room:1") && rights.mayPublish(to: "room:1") && rights.mayReadHistory(of: "room:1"))
         #expect(rights.maySubscribe(to: "room:2") && !rights.mayPublish(to: "room:2") && !rights.maySeeMembers(of: "room:1"))
-        #expect(rights.mayWatch("bob") && !rights.mayWatch("bobby") && rights.mayWatch("team-7") && !rights.mayWatch("team-"))
+        #expect(rights.mayWatch("bob", by: .listed) && !rights.mayWatch("bobby") && rights.mayWatch("team-7") && !rights.mayWatch("team-"))
     }
 
     @Test("watching a user with the longest id needs no channel of that length")
     func watchLong() throws {
         let long = Name(trusted: [UInt8](repeating: 97, count: 255))
-        #expect(try rights([("user:*", .watch)]).mayWatch(long))
-        #expect(try !rights([("room:*", .watch)]).mayWatch(long))
+        #expect(try rights([("user:*", .watch)]).mayWatch(long, by: .listed))
+        #expect(try !rights([("room:*", .watch)]).mayWatch(long, by: .listed))
     }
 
     @Test(
@@ -91,7 +91,7 @@ struct RightsTests {
         #expect(rights.maySubscribe(to: "room:1") && rights.maySubscribe(to: "room") && !rights.mayPublish(to: "room:1"))
         #expect(rights.mayPublish(to: "chat:1") && !rights.maySubscribe(to: "chat:1") && rights.mayPublish(to: "chat"))
         #expect(!rights.maySubscribe(to: "closed:1") && rights.maySubscribe(to: "closed2:1"))
-        #expect(!rights.mayWatch("bob"), "the namespace of inboxes decides who is watched")
+        #expect(!rights.mayWatch("bob", by: .listed), "the namespace of inboxes decides who is watched")
     }
 
     @Test("channels that a token names may be heard, over what the rules say")

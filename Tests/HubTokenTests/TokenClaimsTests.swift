@@ -115,7 +115,8 @@ struct TokenClaimsTests {
         let claims = try verify(#"\#(Self.exp),"caps":{"room:*":["subscribe","publish"],"user:bob":["watch"]},"channels":["news"]"#).get()
         let rights = Rights.token(claims.user, try #require(claims.grants))
         #expect(
-            rights.maySubscribe(to: "room:1") && rights.mayWatch("bob") && rights.maySubscribe(to: "news") && !rights.mayPublish(to: "news")
+            rights.maySubscribe(to: "room:1") && rights.mayWatch("bob", by: .listed) && rights.maySubscribe(to: "news")
+                && !rights.mayPublish(to: "news")
         )
         #expect(try verify(#"\#(Self.exp),"channels":["news"]"#).get().grants == nil)
         #expect(try verify(#"\#(Self.exp),"caps":{}"#).get().grants == Grants.none)

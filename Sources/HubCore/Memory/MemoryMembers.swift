@@ -37,6 +37,9 @@ package final class MemoryMembers {
     /// Whoever hears what happens in channels.
     private var stores: [() -> MemoryMemberStore?] = []
 
+    /// Told when a channel's first member comes and its last one goes, in the same step as that.
+    package var hooks: MemoryHookQueue?
+
     /// - Parameters:
     ///   - wallClockAtStart: milliseconds since 1970 at `startedAt`.
     ///   - membershipsMax: users in channels; beyond it a newcomer is refused with `storeFull`.
@@ -71,7 +74,7 @@ package final class MemoryMembers {
         }
         channel.nodes[node] = said.users.isEmpty ? nil : said
         channel.ends = now + MemberLimits.ttl
-        tell(changes, of: name, channel, wasEmpty: wasEmpty)
+        tell(changes, of: name, channel, wasEmpty: wasEmpty, at: now)
         return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count), isNew: isNew))
     }
 
@@ -111,7 +114,7 @@ package final class MemoryMembers {
         var changes = Changes()
         for (user, devices) in said.users { set(devices, to: 0, of: user, in: channel, &changes) }
         channel.nodes[node] = nil
-        tell(changes, of: name, channel, wasEmpty: wasEmpty)
+        tell(changes, of: name, channel, wasEmpty: wasEmpty, at: now)
         return changes.left.count
     }
 
@@ -168,9 +171,13 @@ package final class MemoryMembers {
         }
     }
 
-    private func tell(_ changes: Changes, of name: Name, _ channel: Channel, wasEmpty: Bool) {
-        if wasEmpty && !channel.totals.isEmpty { occupied(name) }
-        if !wasEmpty && channel.totals.isEmpty { vacated(name) }
+    private func tell(_ changes: Changes, of name: Name, _ channel: Channel, wasEmpty: Bool, at now: Instant) {
+        if wasEmpty != channel.totals.isEmpty {
+            hooks?.append(
+                wasEmpty ? .channelOccupied : .channelVacated, name, version: channel.sequence + 1,
+                time: wallClockAtStart + now.since(startedAt).milliseconds, occupancy: UInt64(channel.totals.count),
+                partition: Partition.of(name), at: now)
+        }
         for (kind, users) in [(MembersNews.Kind.joined, changes.joined), (.left, changes.left), (.updated, changes.updated)] {
             var rest = users[...]
             while !rest.isEmpty {
@@ -183,11 +190,6 @@ package final class MemoryMembers {
             }
         }
     }
-
-    /// The first member is there: what must happen once for it belongs here (in Redis: the function of the same name).
-    private func occupied(_ channel: Name) {}
-    /// The last one has left.
-    private func vacated(_ channel: Name) {}
 
     private func hand(_ news: MembersNews, to channel: Name) {
         for store in stores { store()?.hear(news, channel) }

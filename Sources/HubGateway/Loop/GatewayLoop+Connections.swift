@@ -79,6 +79,7 @@ extension GatewayLoop: ServerHandler {
         let index = Int(id.index)
         if let refusal = judgeOpening(id) { return turnAway(id, refusal) }
         sessions[index].phase = .opening
+        sessions[index].isInvisible = sessions[index].firstStatus == .invisible
         if sessions[index].tokenExpires != nil { scheduleExpiry(of: id) }
         let session = sessions[index]
         let claimed = claimedChannels.removeValue(forKey: id.index) ?? []

@@ -47,7 +47,9 @@ extension GatewayLoop {
                 }), !names.isEmpty, isCurrent(id)
         else { return false }
         var following = Following(batch: batch)
-        for (place, channel) in names {
+        let rights = sessions[Int(id.index)].rights
+        // Who may hear a channel and not know who is there gets an ack without members.
+        for (place, channel) in names where rights.maySeeMembers(of: channel) {
             guard let slot = channels.slot(of: channel) else { continue }
             sessions[Int(id.index)].waiting += 1
             channelStates[slot].interest += 1
@@ -115,7 +117,8 @@ extension GatewayLoop {
     func members(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: false)
-            guard sessions[Int(id.index)].rights.maySubscribe(to: channel) else { throw sessions[Int(id.index)].rights.refusal }
+            let rights = sessions[Int(id.index)].rights
+            guard rights.maySeeMembers(of: channel) else { throw rights.refusal(.presence, in: channel) }
             let cursor = request.cursor.isPresent ? try cursor(request.cursor.bytes(in: bytes)) : nil
             let key = pending.insert(Pending(kind: .members, connection: id, id: RequestID(request.id.bytes(in: bytes))))
             outbox.append(.membersPage(channel, cursor: cursor, tag: tag(key)))

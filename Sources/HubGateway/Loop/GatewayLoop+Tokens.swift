@@ -172,6 +172,10 @@ extension GatewayLoop {
                 EnvelopeEncoder.system(.unsubscribed(channel: channel, code: .forbidden), format: $0, into: &$1)
             }
         }
+        for slot in followed.slots(of: id.index) where !rights.maySeeMembers(of: followed.name(at: slot)) {
+            numbers.rightsLost += 1
+            unfollow(id, followed.name(at: slot))
+        }
         var unwatched = 0
         for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot), by: configuration.watchRule) {
             watched.remove(id.index, from: slot)

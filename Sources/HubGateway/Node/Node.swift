@@ -156,15 +156,13 @@ package final class Node {
                         let store = MemoryPresenceStore(
                             timers: configuration.presence, node: identity.incarnation, nodeName: identity.name,
                             wallClockAtStart: wallClock, startedAt: start)
-                        store.hooks = queue
+                        let members = MemoryMembers(timers: configuration.presence, wallClockAtStart: wallClock, startedAt: start)
+                        (store.hooks, members.hooks) = (queue, queue)
                         let backplane = Backplane(
                             node: identity, state: state, log: log,
                             broker: broker,
                             store: store, rates: MemoryRateStore(),
-                            memberStore: MemoryMemberStore(
-                                MemoryMembers(
-                                    timers: configuration.presence, wallClockAtStart: WallClock.milliseconds(), startedAt: start),
-                                node: identity.incarnation),
+                            memberStore: MemoryMemberStore(members, node: identity.incarnation),
                             hooks: HookShell(
                                 queue: queue, configuration: configuration, log: log, mailbox: backplaneMailbox, waker: backplaneWaker,
                                 chance: Chance(seed: seed &+ 2), at: start),

@@ -26,6 +26,12 @@ extension CommandEncoder {
         case .find(let sweep), .expire(let sweep): return partition(sweep.partition)
         case .states(let states): return states.partitions.map { presenceMeta($0) } + states.users.map { record($0) }
         case .inspect(let user, _, _): return [record(user)] + partition(Partition.of(user))
+        case .members(let call):
+            return [
+                of(call.channel, .sortedSet, KeySpace.Kind.memberLeases, "the nodes of the members"),
+                of(call.channel, .hash, KeySpace.Kind.memberMeta, "the meta key of the members"),
+                of(call.channel, .hash, KeySpace.Kind.memberUsers, "the members"),
+            ]
         case .settle(let report, _): return [of(report.user, .hash, KeySpace.Kind.budgets, "the user's budgets")]
         case .hooks(let call):
             return [

@@ -49,7 +49,8 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks, .strangers,
+        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks,
+            .strangers,
             .members:
             true
         case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false

@@ -1,6 +1,6 @@
 -- Shared by the members' scripts, put in front of each: time, where a channel's members stand, telling of changes.
--- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts, 8 what the
--- channel is called (no key: where scripts that tell of it find its name). A key of another type is an error here, before any write.
+-- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts.
+-- A key of another type is an error here, before any write.
 local LEASES, META, USERS, LIVE, SAID = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 
 -- `..` and tostring keep 14 digits only.
@@ -19,9 +19,10 @@ local occupancy = redis.call('HLEN', USERS)
 local said = redis.call('HGET', SAID, '')
 redis.call('ZSCORE', LEASES, '')
 
--- Where something must happen once when the first member comes, and when the last one has gone: in the same step as that.
-local function occupied() end
-local function vacated() end
+-- What the channel is called, for backends that are told when its first member comes and its last one goes (by scripts that change members).
+local CHANNEL = ''
+local function occupied() hook('o', text(occupancy), text(q + 1), text(now), CHANNEL) end
+local function vacated() hook('v', '0', text(q + 1), text(now), CHANNEL) end
 
 -- One message of one kind: J joined, L left, U updated, each entry devices:length:user.
 local function tell(kind, entries)

@@ -25,17 +25,19 @@ extension CommandEncoder {
     func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         switch call.kind {
         case .change(let users):
-            out.call(.members, scripts, keys: 5, arguments: 3 + 2 * users.count)
+            out.call(.members, scripts, keys: 7, arguments: 5 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
+            out.argument(hookRules)
+            out.argument(call.channel.bytes)
             for user in users {
                 out.argument(decimal: UInt64(user.devices))
                 out.argument(user.user.bytes)
             }
         case .refresh(let isObserver):
-            out.call(.memberLease, scripts, keys: 5, arguments: 5)
+            out.call(.memberLease, scripts, keys: 7, arguments: 5)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
@@ -43,15 +45,17 @@ extension CommandEncoder {
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(isObserver ? "1" : "0")
         case .reap(let node):
-            out.call(.memberReap, scripts, keys: 5, arguments: 5)
+            out.call(.memberReap, scripts, keys: 7, arguments: 7)
             membersKeys(call.channel, of: node, &out)
             out.argument(node.bytes)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(decimal: UInt64(MemberLimits.reaped))
             out.argument(call.cursor)
+            out.argument(hookRules)
+            out.argument(call.channel.bytes)
         case .list(let cursor, let limit, let whole):
-            out.call(.memberList, scripts, keys: 5, arguments: 3)
+            out.call(.memberList, scripts, keys: 7, arguments: 3)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument([UInt8](cursor.utf8))
             out.argument(decimal: UInt64(max(1, limit)))
@@ -70,5 +74,7 @@ extension CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.live, channel.bytes)
         // No incarnation holds a colon: the last one divides the two.
         out.argument(key: prefix, KeySpace.Kind.memberNode, channel.bytes + [UInt8(ascii: ":")] + node.bytes)
+        out.argument(key: prefix, KeySpace.Kind.hookQueue)
+        out.argument(key: prefix, KeySpace.Kind.hookCounts)
     }
 }

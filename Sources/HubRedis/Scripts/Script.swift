@@ -25,10 +25,10 @@ package enum Script: Int, CaseIterable {
         case .settle: PackageResources.settle_lua
         case .hooks: PackageResources.hooks_lua
         case .strangers: PackageResources.strangers_lua
-        case .members: PackageResources.member_lua + PackageResources.members_lua
-        case .memberLease: PackageResources.member_lua + PackageResources.memberlease_lua
-        case .memberReap: PackageResources.member_lua + PackageResources.memberreap_lua
-        case .memberList: PackageResources.member_lua + PackageResources.memberlist_lua
+        case .members: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.members_lua
+        case .memberLease: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlease_lua
+        case .memberReap: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberreap_lua
+        case .memberList: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlist_lua
         }
     }
 }
