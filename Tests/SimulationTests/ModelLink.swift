@@ -22,13 +22,13 @@ final class ModelLink {
     }
 
     /// False when there's nobody.
-    /// `failover`: the one that made it the primary, as far as the node knows.
-    func open(to server: ModelRedis, failover: Int) -> Bool {
+    /// `failover`: the one that made it the primary, as far as the node knows; nil: the link doesn't say so.
+    func open(to server: ModelRedis, failover: Int?) -> Bool {
         guard world.canReach(node), server.frozenUntil <= world.now else { return false }
         number = world.makeLinkNumber()
         self.server = server
         life = server.life
-        server.pass(failover: failover)
+        if let failover { server.pass(failover: failover) }
         isUp = true
         return true
     }

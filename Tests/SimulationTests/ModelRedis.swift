@@ -58,7 +58,7 @@ final class ModelRedis {
     func endGeneration() { data.generation = nil }
 
     func pass(failover: Int) {
-        guard failover > data.failover else { return }
+        guard failover != data.failover else { return }
         endGeneration()
         data.failover = failover
     }

@@ -115,7 +115,7 @@ final class SimulatedNode {
             commandsAgainAt = now + world.backoff()
         }
         if !pubsub.isUp, pubsubAgainAt <= now {
-            if pubsub.open(to: server, failover: 0) { ping() } else { pubsubAgainAt = now + world.backoff() }
+            if pubsub.open(to: server, failover: nil) { ping() } else { pubsubAgainAt = now + world.backoff() }
         }
     }
 

@@ -4,7 +4,8 @@
 -- Reply: 1 for the first node that comes with it. When memory is full the number isn't kept, and the next node does it again.
 local known = redis.call('GET', KEYS[1])
 if known and not tonumber(known) then return redis.error_reply('FOREIGN ' .. KEYS[1] .. ' does not hold the number of a failover') end
-if known and tonumber(known) >= tonumber(ARGV[1]) then return 0 end
+-- Another number, not only a larger one: sentinels that are set up anew begin to count anew.
+if known == ARGV[1] then return 0 end
 for i = 2, #KEYS do
   local word = redis.pcall('GET', KEYS[i])
   -- What isn't a generation isn't ours.
