@@ -242,6 +242,27 @@ private final class Bench {
         #expect(bench.machine.numbers.reaped == 7)
     }
 
+    @Test("a look that comes due while one is under way isn't the last one")
+    func refreshTwice() {
+        let bench = Bench()
+        bench.join("alice", 1)
+        bench.pass(.milliseconds(250))
+        bench.say(bench.changes()[0].tag)
+        func refreshes() -> [RequestTag] { bench.take().compactMap { if case .refresh(_, _, let tag) = $0 { tag } else { nil } } }
+        bench.pass(.seconds(30))
+        let first = refreshes()
+        #expect(first.count == 1)
+        // The store goes and comes before it has answered, so that all channels are looked at soon.
+        bench.machine.storeHealth(.down("gone"), at: bench.now)
+        bench.machine.storeHealth(.up, at: bench.now)
+        bench.pass(.seconds(6))
+        #expect(refreshes().isEmpty)
+        let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
+        bench.machine.refreshed(.success(lease), tag: first[0], at: bench.now)
+        bench.pass(.seconds(34))
+        #expect(refreshes().count == 1)
+    }
+
     @Test("a follower gets the list, then each change once, and nothing of before")
     func follow() {
         let bench = Bench()

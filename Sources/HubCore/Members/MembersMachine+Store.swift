@@ -77,9 +77,11 @@ extension MembersMachine {
     // MARK: Leases
 
     func refresh(_ channel: MemberChannel, at now: Instant) {
-        guard isUp, !channel.isRefreshing, channel.hasMembers || channel.followers != 0 else { return }
-        channel.isRefreshing = true
+        guard isUp, channel.hasMembers || channel.followers != 0 else { return }
         channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
+        // One that's under way does for this time.
+        guard !channel.isRefreshing else { return }
+        channel.isRefreshing = true
         actions.append(
             .refresh(channel: channel.name, isObserver: !channel.hasMembers, tag: open(.refresh(channel), at: now)))
     }
