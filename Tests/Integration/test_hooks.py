@@ -9,7 +9,7 @@ import pytest
 from client import Client
 from hooks import SECRET, Receiver, settings, verify
 from hub import FAST, Hub, RedisServer, eventually, request
-from redises import fnv1a, hub_partitions
+from redises import Cluster, fnv1a, hub_partitions
 
 QUICK = {**FAST, "presence.grace": "200ms"}
 # A store that has just begun holds leaves back (presence.hold): who comes again within that time was never away.
@@ -47,9 +47,10 @@ def expect_types(receiver, user, types, seconds=60):
         raise AssertionError(f"{user}: not {types} within {seconds} s, but {receiver.types(user)}") from None
 
 
-@pytest.mark.parametrize("kind", ["embedded", "redis"])
+@pytest.mark.parametrize("kind", ["embedded", "redis", "cluster"])
 def test_a_backend_is_told_who_came_and_went_signed_and_once(start, receiver, kind):
-    hub = begin(start, receiver, start(RedisServer) if kind == "redis" else None)
+    redis = start(RedisServer) if kind == "redis" else None
+    hub = begin(start, receiver, redis, **(Cluster(start).settings if kind == "cluster" else {}))
     flap(hub, 'ann "é" |', 2)
     expect_types(receiver, 'ann "é" |', ["user.online", "user.offline"] * 2)
     events = receiver.of('ann "é" |')

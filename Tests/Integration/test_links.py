@@ -7,6 +7,7 @@ import pytest
 
 from certificates import Certificate, trusting
 from client import Client, statuses
+from hooks import Receiver, settings as hook_settings
 from hub import FAST, TOP, Hub, eventually, free_port, hubctl, run, status
 from redises import Redis
 from relay import LinkRelay
@@ -62,7 +63,8 @@ def test_a_user_with_the_documented_rights_has_all_that_a_hub_needs_and_no_more(
     redis = start(Redis)
     rights = acl_of_the_documents()
     redis.call("ACL", "SETUSER", "hub", "on", f">{PASSWORD}", *rights)
-    settings = {**FAST, "redis.user": "hub", "redis.prefix": "hub"}
+    backend = Receiver()
+    settings = {**FAST, "redis.user": "hub", "redis.prefix": "hub", **hook_settings(backend)}
     one, two = (start(Hub, redis=redis.url, name=name, settings=settings, environment={"HUB_CFG_REDIS__PASSWORD": PASSWORD}) for name in ("r1", "r2"))
     with Client(one, user="alice") as alice, Client(two, user="bob") as bob:
         bob.subscribe("room:rights")
@@ -79,6 +81,8 @@ def test_a_user_with_the_documented_rights_has_all_that_a_hub_needs_and_no_more(
         alice.send({"type": "typing", "channel": "room:rights", "payload": {"isTyping": True}})
         bob.expect(type="typing")
         assert "r1" in hubctl(two, "nodes").stdout
+        eventually(lambda: backend.types("carol") == ["user.online", "user.offline"], 30, "the backend is told")
+    backend.stop()
     assert redis.call("ACL", "LOG") == []
     for refused in (("GET", "other"), ("CONFIG", "GET", "*"), ("FLUSHALL",), ("KEYS", "*"), ("PUBLISH", "other", "x"), ("SET", "other", "x")):
         assert redis.call("ACL", "DRYRUN", "hub", *refused) != "OK", refused
