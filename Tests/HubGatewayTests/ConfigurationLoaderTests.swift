@@ -158,7 +158,7 @@ struct ConfigurationLoaderTests {
             ),
             ("{ a: 1, a: 2 }", "FILE:1:9: \"a\" is given twice, first in line 1"),
             ("[]", "FILE: must hold one object, { … }, not a list"),
-            ("{ hooks: { url: \"https://a.example\" } }", "FILE:1: hooks isn't supported by this version"),
+            ("{ drain: { spread: \"10s\" } }", "FILE:1: drain isn't supported by this version"),
             ("{ deflate: { windowBits: 8 } }", "FILE:1: deflate.windowBits must be a whole number from 9 to 15, not the number 8"),
             (
                 "{ namespaces: { a: { members: { threshold: 5000 } } } }",
@@ -254,8 +254,8 @@ struct ConfigurationLoaderTests {
                 "HUB_CFG_PRESENCE__HARTBEAT is unknown; did you mean HUB_CFG_PRESENCE__HEARTBEAT?"
             ])
         #expect(
-            try problems(nil, environment: ["HUB_CFG_HOOKS__URL": "x"]) == [
-                "HUB_CFG_HOOKS__URL isn't supported by this version"
+            try problems(nil, environment: ["HUB_CFG_DRAIN__SPREAD": "x"]) == [
+                "HUB_CFG_DRAIN__SPREAD isn't supported by this version"
             ])
         #expect(
             try problems(nil, environment: ["HUB_CFG_AUTH__KEYS": "[{"]) == [
