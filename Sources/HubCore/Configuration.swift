@@ -200,7 +200,7 @@ package struct Configuration: Sendable {
         /// What requests are signed with, each of them.
         package var secrets: [Secret] = []
         /// By their names.
-        package var events = ["user.online", "user.offline"]
+        package var events = ["user.online", "user.offline", "channel.occupied", "channel.vacated"]
         /// Events that wait, of all partitions together; what overflows is lost.
         package var queue = 1_000_000
         package var keep: Span = .seconds(24 * 3600)

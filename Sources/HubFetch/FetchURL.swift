@@ -6,6 +6,8 @@ package struct FetchURL: Sendable, Equatable {
     /// "https://host:port": all that logs and errors may say, since paths and queries of such addresses often hold a secret.
     package let place: String
     package let isSecure: Bool
+    /// This machine: nobody sits on the way there.
+    package let isLoopback: Bool
 
     package struct Problem: Error, Sendable, Equatable {
         /// "must be …", for after the setting's name.
@@ -33,6 +35,7 @@ package struct FetchURL: Sendable, Equatable {
         guard Self.part(CURLUPART_FRAGMENT, handle) == nil else { throw Problem(message: "must not have a fragment (#)") }
         self.text = text
         isSecure = scheme == "https"
+        isLoopback = host == "localhost" || host == "[::1]" || host.hasPrefix("127.")
         place = "\(scheme)://\(host)" + (Self.part(CURLUPART_PORT, handle).map { ":" + $0 } ?? "")
     }
 

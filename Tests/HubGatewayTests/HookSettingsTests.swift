@@ -20,11 +20,15 @@ struct HookSettingsTests {
     private let url = "hooks.url=https://backend.example/hub/secret-path"
     private let secret = "hooks.secret=0123456789abcdef"
 
-    @Test("without an address nobody is told; with one, who comes and who goes, a share of the queue for each partition")
+    @Test("without an address nobody is told; with one, who comes and who goes and which channels, a share of the queue for each partition")
     func rules() throws {
         #expect(try load([]).configuration.hooks.rules == .none)
         let rules = try load([url, secret, "hooks.queue=2560"]).configuration.hooks.rules
-        #expect(rules == HookRules(kinds: HookKinds([.userOnline, .userOffline]), perPartition: 10, keep: .seconds(86_400)))
+        #expect(
+            rules
+                == HookRules(
+                    kinds: HookKinds([.userOnline, .userOffline, .channelOccupied, .channelVacated]), perPartition: 10,
+                    keep: .seconds(86_400)))
         let status = try load([url, secret, "hooks.events=user.status"]).configuration.hooks.rules
         #expect(status.kinds == HookKinds([.userStatus]))
     }
@@ -54,7 +58,7 @@ struct HookSettingsTests {
             (["hooks.url=https://u:secret-path@backend.example/", secret], "must not hold a user"),
             (["hooks.url=ftp://backend.example/secret-path", secret], "must be an address such as"),
             (["hooks.url=backend.example/secret-path", secret], "must be an address such as"),
-            ([url, secret, "hooks.events=user.gone"], "one of user.online, user.offline, user.status"),
+            ([url, secret, "hooks.events=user.gone"], "one of user.online, user.offline, user.status, channel.occupied, channel.vacated"),
             ([url, secret, "hooks.events=[]"], "hooks.events is empty"),
             ([url, secret, "hooks.keep=60s", "hooks.retryMax=60s"], "hooks.keep (60s) must be longer"),
             ([url, secret, "outgoing.proxy=proxy:3128"], "outgoing.proxy must be an address"),
@@ -66,6 +70,14 @@ struct HookSettingsTests {
                 !found.contains { $0.contains("secret-path") || $0.contains("short-secret") || $0.contains("0123456789abcdef") }, "\(found)"
             )
         }
+    }
+
+    @Test(
+        "plain http to another machine is warned about, without the path",
+        arguments: [("localhost", 0), ("127.0.0.2", 0), ("[::1]", 0), ("backend.example", 1)])
+    func plain(host: String, count: Int) throws {
+        let warnings = try load(["hooks.url=http://\(host):8080/secret-path", secret]).warnings
+        #expect(warnings.count == count && warnings.allSatisfy { $0.contains("plain http") && !$0.contains("secret-path") })
     }
 
     @Test("a reload changes address, secrets and kinds live, and says so without them")

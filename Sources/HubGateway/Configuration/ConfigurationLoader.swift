@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubFetch
 import HubRedis
 
 /// What a node would run with, and where each value that isn't a default comes from.
@@ -168,6 +169,7 @@ package struct ConfigurationLoader {
         problems = (problems + snapshotProblems(configuration)).map { Self.withPlaces($0, origins) }
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         sources.warnings += OriginList.warnings(configuration.origins)
+        warnOfHooks(configuration)
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
 
@@ -196,6 +198,12 @@ package struct ConfigurationLoader {
             }
             return []
         } catch { return [error.description] }
+    }
+
+    private mutating func warnOfHooks(_ configuration: Configuration) {
+        guard let text = configuration.hooks.url, let url = try? FetchURL(text), !url.isSecure, !url.isLoopback else { return }
+        sources.warnings.append(
+            "hooks.url is plain http: whoever sits on the line to \(url.place) reads who is online, and can answer in its place")
     }
 
     private mutating func snapshotProblems(_ configuration: Configuration) -> [String] {

@@ -56,7 +56,7 @@ extension SettingTable {
     ]
 
     /// In the order of the documents.
-    private static let hookNames = HookKind.allCases.filter(\.isOfUser).map { "\($0.name)" }
+    private static let hookNames = HookKind.allCases.map { "\($0.name)" }
 
     private static func hookURL(_ text: String) -> String? {
         do throws(FetchURL.Problem) {
