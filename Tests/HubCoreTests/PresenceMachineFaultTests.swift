@@ -168,8 +168,8 @@ struct PresenceMachineFaultTests {
     @Test("whom clients may watch: themselves always, others by the rule; keys by their scope")
     func watchRule() {
         for rule in WatchRule.allCases {
-            #expect(Rights.user("alice").mayWatch("alice", by: rule))
-            #expect(Rights.user("alice").mayWatch("bob", by: rule) == (rule == .everyone))
+            #expect(Rights.token("alice", .none).mayWatch("alice", by: rule))
+            #expect(Rights.token("alice", .none).mayWatch("bob", by: rule) == (rule == .everyone))
             #expect(Rights.everything.mayWatch("bob", by: rule))
             #expect(Rights.key(reads: true, publishes: false).mayWatch("bob", by: rule))
             #expect(!Rights.key(reads: false, publishes: true).mayWatch("bob", by: rule))

@@ -34,7 +34,12 @@ extension Backplane: MemberStoreDelegate {
 
     func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { members.reaped(result, tag: tag, at: now) }
     func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { members.listed(result, tag: tag, at: now) }
-    func heard(_ news: MembersNews, channel: Name) { members.heard(news, channel: channel, at: now) }
+    func heard(_ news: MembersNews, channel: Name) {
+        members.heard(news, channel: channel, at: now)
+        // The first member came, or the last one left: there may be something to deliver.
+        if news.occupancy <= 1 { hooks.noticed(Partition.of(channel), at: now) }
+    }
+
     func memberStoreHealth(_ health: BackendHealth) { members.storeHealth(health, at: now) }
 
     /// What only comes of Redis being away is told by the node's health.
