@@ -84,7 +84,7 @@ final class Crowd: LoopHandler, PresenceStoreDelegate {
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
             case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
-            case .probe, .watchAnswer, .changed, .presenceAck: break
+            case .probe, .watchAnswer, .changed, .presenceAck, .follow, .unfollow: break
             }
         }
         if isIdle && registered == users && stored == users && !isTold {

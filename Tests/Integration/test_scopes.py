@@ -48,3 +48,25 @@ def test_what_history_doesn_t_keep_isn_t_handed_to_who_comes_with_a_position(sta
         # What's live goes on.
         alice.chat("brief:1", "next")
         assert bob.expect(type="chat")["payload"] == {"text": "next"}
+
+
+def test_keys_that_change_under_a_running_node_change_their_connections(start, tmp_path):
+    import signal
+
+    config = tmp_path / "hub.json5"
+
+    def keys(**scopes):
+        entries = [{"id": name, "digest": hashlib.sha256(name.encode()).hexdigest(), "scopes": of} for name, of in scopes.items()]
+        config.write_text(json.dumps({"api": {"keys": entries}}))
+
+    keys(one=["read", "publish"], two=["read"], three=["read"])
+    node = start(Hub, config=config)
+    with Client(node, token="one") as one, Client(node, token="two") as two, Client(node, token="three") as three:
+        for client in (one, two, three):
+            client.subscribe("room:keys")
+        keys(one=["publish"], three=["read"])
+        node.signal(signal.SIGHUP)
+        assert one.expect(type="system", event="unsubscribed")["channel"] == "room:keys"
+        assert two.expect_close()[0] == 4001
+        one.chat("room:keys", "still here")
+        assert three.expect(type="chat")["payload"] == {"text": "still here"}

@@ -13,6 +13,9 @@ package struct APIKeyVerifier: Sendable {
             self.scopes = scopes
         }
 
+        /// What its connections are called.
+        package var name: Name { Name(trusted: Array("api:\(id)".utf8)) }
+
         /// Of a connection that is opened with it.
         package var rights: Rights {
             let isAdmin = scopes.contains("admin")
@@ -23,6 +26,11 @@ package struct APIKeyVerifier: Sendable {
     private let keys: [Configuration.APIKey]
 
     package init(keys: [Configuration.APIKey]) { self.keys = keys }
+
+    /// The key whose connections have that name.
+    package func grant(of name: Name) -> Grant? {
+        keys.lazy.map { Grant(id: $0.id, scopes: $0.scopes) }.first { $0.name == name }
+    }
 
     /// Whether there is any key at all.
     package var isEmpty: Bool { keys.isEmpty }

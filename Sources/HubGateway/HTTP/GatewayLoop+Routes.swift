@@ -200,7 +200,7 @@ extension GatewayLoop {
 
     func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
-            if let key = apiKeys.verify(credential) { return .service(Name(trusted: Array("api:\(key.id)".utf8)), key.rights) }
+            if let key = apiKeys.verify(credential) { return .service(key.name, key.rights) }
             return .token(try claims(of: credential))
         }
         if let token = request.queryValue("token") {

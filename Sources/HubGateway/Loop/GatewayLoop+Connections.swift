@@ -312,7 +312,7 @@ extension GatewayLoop: ServerHandler {
         typingThrottle.expire = configuration.typing.expire
         typingBoard.expire = configuration.typing.expire
         tokens = TokenVerifier(configuration, and: keySet)
-        apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+        changeKeys(to: configuration)
         changeRules(to: Grants.rules(configuration))
     }
 

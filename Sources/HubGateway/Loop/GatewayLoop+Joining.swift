@@ -97,6 +97,7 @@ extension GatewayLoop {
             unfollow(id, channels.name(at: joining.slot))
         }
         dropIfEmpty(joining.slot)
+        defer { judgeJoined(id, joining.slot) }
         switch joining.purpose {
         case .subscription(let batch, let place): settle(batch, place, result)
         case .following: break
@@ -105,6 +106,14 @@ extension GatewayLoop {
             answerPage(result, channels.isUsed(joining.slot) ? channels.name(at: joining.slot) : .empty, requestId, on: id)
         }
         release(id)
+    }
+
+    /// The rules may have changed while it waited.
+    private func judgeJoined(_ id: ConnectionID, _ slot: Int) {
+        guard isCurrent(id), sessions[Int(id.index)].isWelcomed, channels.isUsed(slot),
+            !sessions[Int(id.index)].rights.maySubscribe(to: channels.name(at: slot))
+        else { return }
+        endLostRights(id)
     }
 
     private func take(_ answer: JoinAnswer, _ joining: Joining) {

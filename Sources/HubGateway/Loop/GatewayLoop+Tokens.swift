@@ -159,8 +159,23 @@ extension GatewayLoop {
         }
     }
 
+    /// Other API keys: who came with one that's gone goes, and scopes that have changed hold at once.
+    func changeKeys(to configuration: Configuration) {
+        apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
+        for index in sessions.indices where kinds[index] == .session && sessions[index].isService {
+            let id = ConnectionID(index: UInt32(index), generation: sessions[index].generation)
+            guard let grant = apiKeys.grant(of: sessions[index].user) else {
+                net.close(id, code: CloseCode.tokenInvalid.rawValue, reason: "the API key is gone")
+                continue
+            }
+            guard grant.rights != sessions[index].rights else { continue }
+            sessions[index].rights = grant.rights
+            if sessions[index].isWelcomed { endLostRights(id) }
+        }
+    }
+
     /// Ends the subscriptions, and the watching, that a connection's rights don't cover any more; it's told of each.
-    private func endLostRights(_ id: ConnectionID) {
+    func endLostRights(_ id: ConnectionID) {
         let rights = sessions[Int(id.index)].rights
         for slot in channels.slots(of: id.index) + (catchingUp[id.index] ?? []) {
             let channel = channels.name(at: slot)
