@@ -75,7 +75,8 @@ struct PresenceSimulationTests {
         case 7:
             isStoreDown = true
             world.store.setHealth(.down("away"))
-        case 8: world.slow(world.chance.span(in: .milliseconds(50)..<(.seconds(2))))
+        // A lease, less a heartbeat and an answer's way, is left for the first renewal: 2.4 s here, so a second is as slow as half a minute is.
+        case 8: world.slow(world.chance.span(in: .milliseconds(50)..<(.seconds(1))))
         case 9: world.jump(ahead: !world.isAhead, losesRecords: losesRecords)
         case 10:
             world.remember()

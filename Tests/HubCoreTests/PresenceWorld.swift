@@ -354,7 +354,8 @@ final class PresenceWorld: PresenceStoreDelegate {
                 if seen != expected { problem("in the end \(user) is \(seen) to watchers on node \(number), in truth \(expected)") }
             }
         }
-        for (number, node) in nodes.enumerated() where node.machine.falseOfflines > 0 {
+        // Where data was lost there may be some: a record without its other connections ends with the one it has.
+        for (number, node) in nodes.enumerated() where node.machine.falseOfflines > 0 && !hasLostData {
             problem("node \(number) counted \(node.machine.falseOfflines) false offlines")
         }
         if !waiting.isEmpty && nodes.allSatisfy({ !$0.isCut }) { problem("\(waiting.count) status requests were never answered") }
