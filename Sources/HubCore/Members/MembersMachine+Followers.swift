@@ -74,7 +74,7 @@ extension MembersMachine {
                     members: page.members, occupancy: page.occupancy, sequence: page.sequence, mode: .counts, cursor: page.cursor)
             }
             // They get the list as soon as it can be had.
-            if !view.isLoaded { channel.view?.owesList = true }
+            channel.view?.owesList = true
             return nil
         }
         actions.append(.followed(pages, tag: answer.tag))
@@ -162,7 +162,8 @@ extension MembersMachine {
             if !view.isLoaded { view.shown = list.sequence }
             view.isLoaded = true
             channel.view = view
-            if isSwitch || view.shown != channel.sequence { scheduleFlush(channel, isSwitch: isSwitch, at: now) }
+            let isDue = isSwitch || view.owesList
+            if isDue || view.shown != channel.sequence { scheduleFlush(channel, isSwitch: isDue, at: now) }
         } else {
             view.page = nil
             if wasCounts {
@@ -258,7 +259,8 @@ extension MembersMachine {
             }
             // The list is worth telling again: it's read, and told whole.
             if next != .counts && isUp { return read(channel, at: now) }
-            guard view.shown != channel.sequence else { return }
+            guard view.shown != channel.sequence || view.owesList else { return }
+            channel.view?.owesList = false
             push(MembersChange(channel: channel.name, mode: .counts, occupancy: count, sequence: channel.sequence), channel, at: now)
             return
         }
@@ -266,6 +268,7 @@ extension MembersMachine {
         var change = MembersChange(channel: channel.name, mode: next, occupancy: count, sequence: channel.sequence, previous: view.shown)
         if next == .counts {
             view.forgetList()
+            view.owesList = false
             change.previous = nil
         } else if view.owesList {
             view.owesList = false

@@ -19,7 +19,7 @@ struct MembersView {
     var held: [MembersNews] = []
     /// Some were let go: the list must be read again.
     var hasOverflowed = false
-    /// Followers don't have the list: the next frame brings all of it.
+    /// Followers don't have the list: the next frame brings all of it, or says how many there are.
     var owesList = false
     /// The first page, for those who come while only counts are told.
     var page: MembersList?
@@ -50,7 +50,6 @@ struct MembersView {
         mode = .counts
         members = [:]
         before = [:]
-        owesList = false
     }
 
     /// The members as followers were told.
