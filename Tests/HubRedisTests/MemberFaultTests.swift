@@ -92,7 +92,7 @@ import Testing
             func dump() -> String { Self.run(client, "DUMP KEY", key) + Self.run(client, "PTTL KEY", key) }
             let before = dump()
             #expect(one.change(["alice": 1]) == nil)
-            #expect(one.lastError == .foreignKey, "\(kind) \(command): \(String(describing: one.lastError))")
+            #expect(one.lastError == .foreignKey(channel: Self.channel), "\(kind) \(command): \(String(describing: one.lastError))")
             #expect(one.refresh() == nil && (isNode || (one.reap("bbbbbbbbbbbb") == nil && one.list() == nil)))
             #expect(dump() == before)
         }
@@ -107,7 +107,7 @@ import Testing
         let client = fixture.server.client()
         _ = Self.run(client, "HSET KEY bob many", users)
         let before = Self.run(client, "DUMP KEY", users)
-        #expect(two.change(["bob": 1]) == nil && two.lastError == .foreignKey)
+        #expect(two.change(["bob": 1]) == nil && two.lastError == .foreignKey(channel: Self.channel))
         #expect(Self.run(client, "DUMP KEY", users) == before)
         #expect(one.list() == nil)
     }

@@ -150,7 +150,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
 
     func inspect(_ user: Name) -> RequestTag {
         let tag = tag()
-        store.inspect(user, tag: tag, at: fixture.now)
+        store.inspect(user, explains: false, tag: tag, at: fixture.now)
         return tag
     }
 
