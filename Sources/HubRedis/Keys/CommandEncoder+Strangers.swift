@@ -52,7 +52,7 @@ extension CommandEncoder {
     private func stream(_ channel: Name) -> KeyOfOurs { of(channel, .stream, KeySpace.Kind.stream, "the stream") }
     private func generation(_ channel: Name) -> KeyOfOurs {
         KeyOfOurs(
-            kind: .string, key: keys.key(Partition.of(channel), KeySpace.Kind.generation), word: "the partition's generation")
+            kind: .string, key: keys.key(Partition.of(channel), KeySpace.Kind.generation), word: "the generation key")
     }
 
     private func reads(_ channel: Name) -> KeyOfOurs { of(channel, .hash, KeySpace.Kind.reads, "the read positions") }
