@@ -70,7 +70,7 @@ package enum EnvelopeScanner {
         var fields = MessagePackFields(message, range: whole, depthMax: depthMax, isShort: true)
         do {
             while let key = try fields.key() {
-                let field = RequestField(key, in: fields.cursor)
+                let field = RequestField(key)
                 let value = try fields.value(isShort: field != .payload)
                 if let field { draft.take(field, value, in: message) }
             }
@@ -82,16 +82,12 @@ package enum EnvelopeScanner {
 }
 
 extension RequestField {
-    @inline(__always) fileprivate init?(_ key: MessagePackValue, in cursor: MessagePackCursor) {
-        let bytes = cursor.bytes(key.range)
-        if key.kind == .string {
-            guard let name = ShortText(bytes, hasEscapes: false), let field = RequestField(name) else { return nil }
-            self = field
-        } else {
-            // Nearly always the shortest form, which is the number itself.
-            let number = bytes.count == 1 ? UInt64(bytes[0]) : MessagePack.unsigned(bytes)
-            guard let number, let field = RequestField(number: number) else { return nil }
-            self = field
+    @inline(__always) fileprivate init?(_ key: MessagePackFields.Key) {
+        switch key {
+        case .number(let number): self.init(number: number)
+        case .text(let text):
+            guard let name = ShortText(text, hasEscapes: false) else { return nil }
+            self.init(name)
         }
     }
 }

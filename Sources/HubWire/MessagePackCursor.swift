@@ -104,6 +104,15 @@ struct MessagePackCursor {
         return MessagePackValue(kind: .string, range: range, token: ByteRange(offset: start, count: index &- start))
     }
 
+    /// The number that comes next, when it's one of those that are their own byte.
+    @inline(__always) mutating func smallNumber() -> UInt64? {
+        guard index < end else { return nil }
+        let byte = base.load(fromByteOffset: index, as: UInt8.self)
+        guard byte < 0x80 else { return nil }
+        index &+= 1
+        return UInt64(byte)
+    }
+
     private func numberedKey(_ head: MessagePackHead, from start: Int) throws(MessagePackFault) -> MessagePackValue {
         guard takesNumbers, head.kind == .number, head.number == .unsigned else { throw fault(.key, at: start) }
         let token = ByteRange(offset: start, count: index &- start)

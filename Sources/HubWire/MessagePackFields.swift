@@ -35,8 +35,18 @@ struct MessagePackFields {
     }
 
     /// The two halves of a step, for who must know the field before its value is read. Only one after the other.
-    @inline(__always) mutating func key() throws(MessagePackFault) -> MessagePackValue? {
-        try walk.takes(.object, &cursor) ? try cursor.key() : nil
+    @inline(__always) mutating func key() throws(MessagePackFault) -> Key? {
+        guard try walk.takes(.object, &cursor) else { return nil }
+        if let number = cursor.smallNumber() { return .number(number) }
+        let key = try cursor.key()
+        guard key.kind == .number else { return .text(cursor.bytes(key.range)) }
+        return .number(MessagePack.unsigned(cursor.bytes(key.range)) ?? .max)
+    }
+
+    /// How a name is written in the short form. Numbers beyond all that are given out are one to us.
+    enum Key {
+        case number(UInt64)
+        case text(UnsafeRawBufferPointer)
     }
 
     /// `isShort`: whether numbers may stand for names in it.

@@ -28,7 +28,11 @@ extension MessagePackValue: ScannedValue {
     @inline(__always) var hasEscapes: Bool { false }
 
     @inline(__always) func unsigned(in message: UnsafeRawBufferPointer) -> UInt64? {
-        kind == .number ? MessagePack.unsigned(range.bytes(in: message)) : nil
+        guard kind == .number else { return nil }
+        let bytes = range.bytes(in: message)
+        // Nearly always the number itself.
+        if bytes.count == 1, bytes[0] < 0x80 { return UInt64(bytes[0]) }
+        return MessagePack.unsigned(bytes)
     }
 
     @inline(__always) func isTrue(in message: UnsafeRawBufferPointer) -> Bool { range.bytes(in: message).first == 0xC3 }
