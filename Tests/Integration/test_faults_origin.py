@@ -6,7 +6,7 @@ import time
 import pytest
 
 from client import Client
-from hub import FAST, Hub, RedisServer, eventually
+from hub import FAST, Hub, RedisServer, eventually, request
 from redises import Watched
 from relay import LinkRelay
 
@@ -40,6 +40,7 @@ def test_who_stands_at_the_beginning_is_told_when_all_data_is_lost(start, lose):
             told = bob.expect(type="system", event="resync", channel="room", seconds=60)
             assert told["reason"] == "epochChanged" and told["position"] not in (here, ".0.")
             eventually(lambda: alice.try_request("chat", channel="other", payload=1)["type"] == "ack", 30, "publications are taken again")
+            eventually(lambda: request(f"{one.url}/readyz")[0] == 200, 30, "clients are let in again")
             # Who was away: while the channel has nothing, and once it has begun again.
             for has_begun in (False, True):
                 if has_begun:

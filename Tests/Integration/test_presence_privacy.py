@@ -27,7 +27,7 @@ def make(start, tmp_path):
         config.write_text('{ auth: { keys: [{ kid: "k1", alg: "HS256", file: "%s" }] } }' % file)
         return start(
             Hub, dev=False, config=config, environment={"ADMIN_KEY": ADMIN, "READER_KEY": READER},
-            settings={"api.keys": API_KEYS, "presence.grace": "300ms", "presence.sweepInterval": "100ms", **settings})
+            settings={"api.keys": API_KEYS, "presence.grace": "300ms", "presence.sweepInterval": "100ms", "presence.watch": "everyone", **settings})
     return make
 
 

@@ -131,7 +131,7 @@ def test_a_secret_that_is_used_everywhere_is_found_nowhere(nodes):
 
     for hub in hubs:
         assert hub.is_running
-        eventually(lambda hub=hub: "authentication.failed" in hub.log, 10)
+        eventually(lambda hub=hub: "security.badToken" in hub.log, 10)
         hub.stop()
         seen.add(f"log of {hub.name}", hub.log)
     seen.judge()

@@ -132,7 +132,7 @@ def test_a_browser_s_eventsource_and_fetch(hub):
 def test_a_browser_comes_back_by_itself_when_its_node_does(start):
     hub = start(Hub)
     with Browser() as browser:
-        tab = browser.tab(f"{hub.url}/healthz")
+        tab = browser.tab(f"{hub.url}/")
         tab.value("""
             window.heard = [];
             window.source = new EventSource("/v1/sse?user=carol&channel=room:back");

@@ -10,6 +10,8 @@ extension GatewayLoop {
         let rights = sessions[Int(id.index)].rights
         let refused = users.filter { !rights.mayWatch($0, by: configuration.watchRule) }
         guard !refused.isEmpty else { return }
+        // A key's scope is for all users or for none.
+        if case .key = rights { throw rights.refusal(.watch) }
         let named = refused.prefix(Self.namedMax).map { "\($0)" }.joined(separator: ", ")
         let more = refused.count > Self.namedMax ? " and \(refused.count - Self.namedMax) more" : ""
         throw WireError(.forbidden, "this connection may not watch \(named)\(more) (presence.watch, or the token's rights)")
