@@ -1,6 +1,7 @@
 """Whose pages may come: auth.origins and auth.originRequired at every door, and the headers of every answer."""
 
 import json
+import time
 
 import jwt
 import pytest
