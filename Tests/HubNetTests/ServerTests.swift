@@ -185,6 +185,29 @@ import Testing
         withExtendedLifetime((second, third, probe, silent)) {}
     }
 
+    @Test("whoever stays on one of those places, silent or refused, is dropped soon, so that probes come through")
+    func stayers() throws {
+        var limits = NetLimits()
+        limits.connections = ConnectionBudget(limit: 1)
+        limits.closeDeadline = .seconds(300)
+        let fixture = try LoopFixture(limits)
+        let (first, _) = try fixture.join()
+        let stayers = (0..<ConnectionBudget.reserve).map { number in
+            let stayer = RawClient(port: fixture.port)
+            if number % 2 == 0 { stayer.send(RawClient.get()) }
+            return stayer
+        }
+        var isAnswered = false
+        for _ in 0..<300 where !isAnswered {
+            let probe = RawClient(port: fixture.port)
+            probe.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            isAnswered = (try? probe.readHead().hasPrefix("HTTP/1.1 200")) == true
+            if !isAnswered { StallClock.pass(milliseconds: 100) }
+        }
+        #expect(isAnswered)
+        withExtendedLifetime((first, stayers)) {}
+    }
+
     @Test("connections of one address are counted: the limit is taken, one more is 429, and a place that becomes free is taken")
     func perAddress() throws {
         var limits = NetLimits()

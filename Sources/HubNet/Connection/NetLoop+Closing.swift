@@ -116,7 +116,7 @@ extension NetLoop {
         connection.pointee.phase = .finishing
         connection.pointee.flags.subtract([.isHeld, .awaitsPong, .isAnswerPending, .waitsForDrain])
         freeInput(connection)
-        state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.closeDeadline)
+        state.pointee.deadlines.arm(index, at: finishDeadline(connection))
         if connection.pointee.flags.contains(.isPaused) {
             connection.pointee.flags.remove(.isPaused)
             updateInterest(index, connection)
@@ -135,7 +135,7 @@ extension NetLoop {
             tearDown(index)
         } else {
             System.finishSending(connection.pointee.descriptor)
-            state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.closeDeadline)
+            state.pointee.deadlines.arm(index, at: finishDeadline(connection))
         }
     }
 

@@ -20,6 +20,8 @@ extension NetLoop {
     private static let exhaustedPause = Span.milliseconds(100)
     /// For a request on one of the few places beyond the limit.
     private static let reserveDeadline = Span.seconds(2)
+    /// And then this long for the peer's end, so that those who are refused and stay don't keep the probes out.
+    private static let reserveFinish = Span.milliseconds(250)
 
     /// Accepts connections from `listener` on this loop. Each loop has a listener of its own (`ListenSocket.open`).
     ///
@@ -131,6 +133,12 @@ extension NetLoop {
     /// When a phase before the first request has to be over: a place beyond the limit isn't for waiting.
     func arrivalDeadline(_ connection: UnsafeMutablePointer<Connection>, _ span: Span) -> Instant {
         state.pointee.now + (connection.pointee.flags.contains(.isReserve) ? min(span, Self.reserveDeadline) : span)
+    }
+
+    /// When whoever is done with has to be gone, or is dropped.
+    func finishDeadline(_ connection: UnsafeMutablePointer<Connection>) -> Instant {
+        let span = options.limits.closeDeadline
+        return state.pointee.now + (connection.pointee.flags.contains(.isReserve) ? min(span, Self.reserveFinish) : span)
     }
 
     /// Counts a connection for another address than the one that it came from: of a client that a proxy speaks for. False: that client holds as
