@@ -127,7 +127,7 @@ enum SettingTable {
         ) { _, configuration in
             .text(configuration.watchRule.rawValue)
         } write: { value, _, configuration in
-            if case .text(let word) = value { configuration.watchRule = WatchRule(rawValue: word) ?? .everyone }
+            if case .text(let word) = value { configuration.watchRule = WatchRule(rawValue: word) ?? .listed }
         },
         Setting(
             "presence.feeds", .choice(["partitions", "users"]), isLive: false,
