@@ -1,5 +1,5 @@
 import Foundation
-import HubGateway
+import HubBase
 import Testing
 
 @Suite("JSON5")

@@ -1,5 +1,5 @@
 /// `text` between quotes for an error or a report: no control characters, and cut after `limit` characters.
-func shownText(_ text: String, limit: Int = 40) -> String {
+package func shownText(_ text: String, limit: Int = 40) -> String {
     var shown = ""
     for scalar in text.unicodeScalars.prefix(limit + 1) {
         let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
@@ -9,4 +9,4 @@ func shownText(_ text: String, limit: Int = 40) -> String {
 }
 
 /// A file's path: shown whole unless it's absurd, since without it the message is worth little.
-func shownPath(_ path: String) -> String { shownText(path, limit: 400) }
+package func shownPath(_ path: String) -> String { shownText(path, limit: 400) }
