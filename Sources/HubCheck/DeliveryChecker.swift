@@ -89,6 +89,8 @@ package struct DeliveryChecker {
     private var channels: [Channel] = []
     private var channelNumbers: [Name: Int] = [:]
     private var readers: [Seat: Reader] = [:]
+    /// Of each client, those that it ever had.
+    private var seats: [Int: Set<Seat>] = [:]
     /// How much has happened: the order of time.
     private var clock: UInt64 = 0
     private let mayTakeBack: Bool
@@ -145,6 +147,7 @@ package struct DeliveryChecker {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
         noteEpoch(position.epoch, of: channel)
+        seats[client, default: []].insert(seat)
         guard recovered == true, let from else {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
@@ -215,7 +218,7 @@ package struct DeliveryChecker {
 
     /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
     package mutating func ended(_ client: Int) {
-        for seat in readers.keys where seat.client == client {
+        for seat in seats[client] ?? [] {
             readers[seat]?.isSubscribed = false
             readers[seat]?.promised = [:]
             readers[seat]?.takenBack = []

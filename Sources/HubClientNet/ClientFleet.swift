@@ -109,6 +109,11 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         settle(client)
     }
 
+    /// Breaks the connection; the client comes back by its own rules.
+    package func lose(_ client: Int) {
+        if let connection = clients[client].connection { drop(client, connection, .failed("lost")) }
+    }
+
     /// Comes back after `stop` or `cut`. False: it hasn't ended yet, or for another reason.
     package func restart(_ client: Int) -> Bool {
         guard case .closed(.asked) = clients[client].machine.state, clients[client].connection == nil else { return false }

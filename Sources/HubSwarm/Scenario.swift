@@ -86,7 +86,8 @@ package struct Scenario: Sendable, Equatable {
         package var every: Span?
         /// Of all devices.
         package var share = 1.0
-        /// For how long they have no network. Then the client's own backoff spreads them.
+        /// For how long they have no network, and then all at the same instant have it again. Zero: only the connections break, and the
+        /// clients' own backoff spreads them.
         package var lasts: Span = .zero
     }
 

@@ -21,8 +21,8 @@ package struct ScenarioField {
     package static let usersMax = 1_000_000
     package static let devicesMax = 8
     private static let day: Span = .seconds(86_400)
-    private static let gap: ClosedRange<Span> = .milliseconds(10) ... day
-    private static let length: ClosedRange<Span> = .zero ... day
+    private static let gap: ClosedRange<Span> = .milliseconds(10)...day
+    private static let length: ClosedRange<Span> = .zero...day
 
     /// In the order of the page.
     package static var all: [ScenarioField] {
@@ -33,12 +33,12 @@ package struct ScenarioField {
             ScenarioField(path: "devices", kind: .shares(\.devices)),
             ScenarioField(path: "rampUp", kind: .span(length, \.rampUp)),
             ScenarioField(path: "warmUp", kind: .span(length, \.warmUp)),
-            ScenarioField(path: "steady", kind: .span(.milliseconds(100) ... day, \.steady)),
+            ScenarioField(path: "steady", kind: .span(.milliseconds(100)...day, \.steady)),
             ScenarioField(path: "coolDown", kind: .span(length, \.coolDown)),
             ScenarioField(path: "rooms.count", kind: .whole(1...usersMax, \.rooms.count)),
             ScenarioField(path: "rooms.popularity", kind: .number(0...3, \.rooms.popularity)),
             ScenarioField(path: "rooms.joined", kind: .whole(0...100, \.rooms.joined)),
-            ScenarioField(path: "session.length", kind: .spanOrNone(.milliseconds(100) ... day, \.session.length)),
+            ScenarioField(path: "session.length", kind: .spanOrNone(.milliseconds(100)...day, \.session.length)),
             ScenarioField(path: "session.shape", kind: .shape(\.session.shape)),
             ScenarioField(path: "session.spread", kind: .number(0...3, \.session.spread)),
             ScenarioField(path: "session.pause", kind: .span(gap, \.session.pause)),
@@ -58,7 +58,7 @@ package struct ScenarioField {
             ScenarioField(path: "sleep.every", kind: .spanOrNone(gap, \.sleep.every)),
             ScenarioField(path: "sleep.for", kind: .span(length, \.sleep.lasts)),
             ScenarioField(path: "herd.at", kind: .spanOrNone(length, \.herd.at)),
-            ScenarioField(path: "herd.every", kind: .spanOrNone(.seconds(1) ... day, \.herd.every)),
+            ScenarioField(path: "herd.every", kind: .spanOrNone(.seconds(1)...day, \.herd.every)),
             ScenarioField(path: "herd.share", kind: .number(0...1, \.herd.share)),
             ScenarioField(path: "herd.for", kind: .span(length, \.herd.lasts)),
             ScenarioField(path: "hostile.slow", kind: .whole(0...usersMax, \.hostile.slow)),

@@ -27,7 +27,8 @@ package enum ScenarioReader {
     }
 
     private static func take(
-        _ members: [ConfigurationValue.Member], under prefix: String, into scenario: inout Scenario, _ fields: [ScenarioField], _ place: String
+        _ members: [ConfigurationValue.Member], under prefix: String, into scenario: inout Scenario, _ fields: [ScenarioField],
+        _ place: String
     ) throws(ScenarioProblem) {
         for member in members {
             let path = prefix + member.key
@@ -66,7 +67,8 @@ package enum ScenarioReader {
     private static func unknown(_ path: String, _ fields: [ScenarioField]) -> ScenarioProblem {
         let sections = Set(fields.compactMap { $0.path.split(separator: ".").count == 2 ? String($0.path.split(separator: ".")[0]) : nil })
         let near = Nearest.to(path, in: fields.map(\.path) + sections.sorted())
-        return ScenarioProblem("the key \(shownText(path)) isn't known\(near.map { "; did you mean \($0)?" } ?? " (docs/swarm.md has all)")")
+        return ScenarioProblem(
+            "the key \(shownText(path)) isn't known\(near.map { "; did you mean \($0)?" } ?? " (docs/swarm.md has all)")")
     }
 
     /// What no single value shows.

@@ -26,6 +26,10 @@ struct Progress {
             text +=
                 "  p50 \(SwarmReport.milliseconds(interval.percentile(50))) ms  p99 \(SwarmReport.milliseconds(interval.percentile(99))) ms"
         }
+        showLine(text)
+    }
+
+    mutating func showLine(_ text: String) {
         write(isTerminal ? "\r\u{1B}[K" + text : text + "\n")
         hasLine = isTerminal
     }

@@ -64,10 +64,10 @@ extension Swarm {
             bots[client].receiver.ended()
         case .resync(let envelope, _):
             count("resync")
-            check?.announced(rooms[bots[client].room].name, envelope, message, by: client)
+            check?.announced(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
         case .violation: count("violation")
         // What a bot missed while it was away is the checker's business, not this tally's.
-        case .missed(let envelope, _): check?.missed(envelope, message, by: client)
+        case .missed(let envelope, _): check?.missed(envelope, message, seat: client)
         case .subscribed: break
         case .system, .presence, .members, .ignored: break
         }
@@ -106,7 +106,7 @@ extension Swarm {
             report.foreign += 1
             return
         }
-        check?.received(rooms[bots[client].room].name, envelope, message, by: client)
+        check?.received(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
         let now = Clock.now().nanoseconds
         // A room that began anew may say so here first: its new subscribers were told of no epoch yet.
         noteEpoch(envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil, client)

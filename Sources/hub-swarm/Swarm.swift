@@ -86,7 +86,7 @@ final class Swarm: FleetHandler {
         rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
         let members = Double(options.bots) / Double(options.rooms)
         if Double(options.bots) * options.rate * Double(options.seconds) * members <= SwarmCheck.deliveriesMax {
-            check = SwarmCheck(bots: options.bots)
+            check = SwarmCheck(seats: options.bots)
         }
         var client = ClientMachine.Options()
         client.requestsMax = 256
@@ -220,7 +220,7 @@ final class Swarm: FleetHandler {
         if wasOpen { connected -= 1 }
         bots[client].receiver.ended()
         // Whoever leaves in the end has been judged by then.
-        if case .leaving = phase {} else { check?.ended(client) }
+        if case .leaving = phase {} else { check?.ended(client, seats: client..<client + 1) }
         if case .leaving = phase {
             if case .finished = after { left += 1 }
             return

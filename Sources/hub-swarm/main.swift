@@ -11,6 +11,7 @@ func fail(_ text: String, code: Int32) -> Never {
 
 func execute() throws(CommandLineError) -> Int32 {
     if CommandLine.arguments.dropFirst().first == "check" { return try CheckCommand.execute(Array(CommandLine.arguments.dropFirst(2))) }
+    if CommandLine.arguments.dropFirst().first == "run" { return try RunCommand.execute(Array(CommandLine.arguments.dropFirst(2))) }
     let arguments = try SwarmOptions.parser.parse(Array(CommandLine.arguments.dropFirst()))
     if arguments.wantsHelp {
         print(SwarmOptions.parser.helpText(), terminator: "")
