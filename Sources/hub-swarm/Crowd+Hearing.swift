@@ -24,13 +24,15 @@ extension Crowd {
             tally.resyncs += 1
             guard let (room, seat) = place(client, subscription) else { return }
             check?.announced(rooms[room].name, envelope, message, by: client, seat: seat)
-        case .unsubscribed(let envelope, let subscription):
+        case .unsubscribed(_, let subscription):
             recorder.failed("unsubscribed")
             bots[client].hasShifted = true
             check?.unsubscribed(subscription.channel, by: client)
-            _ = envelope
         case .violation: recorder.failed("violation")
-        case .system, .members, .ignored: break
+        case .system(let envelope):
+            // Signs were left out, which is announced: what was seen typing may have stopped.
+            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) { ended.insert(client) }
+        case .members, .ignored: break
         }
     }
 

@@ -28,6 +28,7 @@ extension Crowd {
         let missing = missingAtTheEnd(isFirstEnough: false)
         tally.lost += missing
         presence?.judge(now)
+        ephemeral.ended(ended)
         ephemeral.judge(now)
         let unsent = bots.reduce(0) { $0 + $1.backlog.count }
         if unsent > 0 { recorder.failed("unsent", UInt64(unsent)) }

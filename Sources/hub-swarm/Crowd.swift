@@ -66,9 +66,10 @@ final class Crowd: FleetHandler {
     var tally = CrowdTally()
     var check: SwarmCheck?
     var presence: PresenceChecker?
-    var ephemeral = EphemeralChecker(stopsWithin: .seconds(20))
-    /// Whose connections ended since the last second.
+    var ephemeral = EphemeralChecker(stopsWithin: .seconds(60))
+    /// Whose connections ended, or who were told that signs were left out, since the last look.
     var ended: Set<Int> = []
+    private var nextSigns = Instant(nanoseconds: 0)
     var connected = 0
     /// Published and not answered.
     var outstanding = 0
@@ -261,13 +262,20 @@ final class Crowd: FleetHandler {
         guard kind == Self.secondTimer else { return misbehave(Int(value)) }
         let now = Clock.now()
         presence?.judge(now)
-        ephemeral.ended(ended)
-        ended.removeAll(keepingCapacity: true)
-        ephemeral.judge(now)
+        judgeSigns(now)
         if now >= share.start {
             everySecond(recorder.close(at: now, connected: connected, ownCPU: OwnCPU.microseconds()), recorder)
         }
         scheduleSecond()
+    }
+
+    /// Not every second: it looks at all that is seen at the moment.
+    private func judgeSigns(_ now: Instant) {
+        guard now >= nextSigns else { return }
+        nextSigns = now + .seconds(10)
+        ephemeral.ended(ended)
+        ended.removeAll(keepingCapacity: true)
+        ephemeral.judge(now)
     }
 
     // MARK: Connections

@@ -15,7 +15,9 @@ struct EnvelopeAsJSONTests {
     }
 
     private func object(_ bytes: [UInt8]?) throws -> NSDictionary {
-        try #require(JSONSerialization.jsonObject(with: Data(try #require(bytes))) as? NSDictionary)
+        let bytes = try #require(bytes)
+        let value = try JSONSerialization.jsonObject(with: Data(bytes))
+        return try #require(value as? NSDictionary)
     }
 
     @Test("every envelope of the vectors, with names and with numbers, is the JSON one")
