@@ -51,8 +51,9 @@ enum RunCommand {
         do throws(NetError) {
             // Before any other thread, so that they all leave signals to it.
             let interrupts = try Interrupts()
-            let settings = try settings(target, interrupts)
+            var settings = try settings(target, interrupts)
             let bots = part.share(of: scenario, seed: seed, now: Clock.now()).bots
+            spread(&settings, connections: bots * part.count)
             if let shortage = capacity(settings).shortage(bots: bots, processes: part.count) { fail(shortage, code: 2) }
             if part.index == 0, let problem = try Preflight.problem(settings, run: part.run) {
                 fail("the hub isn't there for us: \(problem)", code: 3)
@@ -138,6 +139,14 @@ enum RunCommand {
             settings.sources.append(address)
         }
         return settings
+    }
+
+    /// On this machine alone there are addresses enough: a large run takes several of them without being told.
+    private static func spread(_ settings: inout Crowd.Settings, connections: Int) {
+        let destinations = Set(settings.routes.map(\.address))
+        guard settings.sources.isEmpty, destinations.allSatisfy({ $0.isLoopback && $0.description.hasPrefix("127.") }) else { return }
+        let count = Capacity.sources(for: connections, ports: ProcessLimits.ephemeralPorts(), destinations: destinations.count)
+        if count > 1 { settings.sources = (0..<count).compactMap { SocketAddress("127.0.0.\($0 + 2):0") } }
     }
 
     static func capacity(_ settings: Crowd.Settings) -> Capacity {

@@ -199,6 +199,14 @@ struct DistributionTests {
         #expect(agenda.count == 1000 - taken)
     }
 
+    @Test("a source address is given a third of its ports at most")
+    func sources() {
+        #expect(Capacity.sources(for: 100, ports: 28_232, destinations: 1) == 1)
+        #expect(Capacity.sources(for: 19_000, ports: 28_232, destinations: 1) == 3)
+        #expect(Capacity.sources(for: 100_000, ports: 28_232, destinations: 6) == 2)
+        #expect(Capacity.sources(for: 1_000_000, ports: 1, destinations: 1) == 200)
+    }
+
     @Test("what is too much is said with the number that is possible")
     func capacity() {
         let few = Capacity(descriptors: 1024, ports: 28_232, destinations: 1)
