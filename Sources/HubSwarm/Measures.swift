@@ -212,7 +212,7 @@ package struct Measures: Sendable, Equatable {
 
 extension Measures.Point {
     /// The same step in another process.
-    mutating func add(_ other: Measures.Point) {
+    package mutating func add(_ other: Measures.Point) {
         connected = Measures.sum(connected, other.connected)
         addCounts(other)
         busiestCPU = Self.larger(busiestCPU ?? ownCPU, other.busiestCPU ?? other.ownCPU)
