@@ -115,6 +115,8 @@ package struct Measures: Sendable, Equatable {
         package static let restarts = "restarts"
         /// Deliveries that the checker looked at one by one.
         package static let checked = "checked"
+        /// States of others that watchers were told.
+        package static let presenceTold = "presenceTold"
     }
 
     package func counter(_ name: String) -> UInt64 { counters[name] ?? 0 }
@@ -212,7 +214,7 @@ package struct Measures: Sendable, Equatable {
 
 extension Measures.Point {
     /// The same step in another process.
-    mutating func add(_ other: Measures.Point) {
+    package mutating func add(_ other: Measures.Point) {
         connected = Measures.sum(connected, other.connected)
         addCounts(other)
         busiestCPU = Self.larger(busiestCPU ?? ownCPU, other.busiestCPU ?? other.ownCPU)

@@ -110,6 +110,13 @@ package struct Scenario: Sendable, Equatable {
     /// When what is measured counts.
     package var measuredFrom: Span { rampUp + warmUp }
 
+    /// For people who look on.
+    package func phase(at elapsed: Span) -> String {
+        if elapsed < rampUp { return "ramp-up" }
+        if elapsed < measuredFrom { return "warm-up" }
+        return elapsed < talkingEnds ? "steady" : "cool-down"
+    }
+
     /// How many devices a user has, the same for everyone who asks: shares are dealt out by number, not drawn, so that a thousand users have
     /// exactly as many devices as the file says, and everybody knows everybody's.
     package func devices(of user: Int) -> Int {

@@ -41,7 +41,7 @@ extension Crowd {
             measures.counters[Measures.Counter.delivered] = tally.delivered
             measures.counters[Measures.Counter.expected] = tally.delivered + tally.lost
             measures.counters[Measures.Counter.checked] = report?.delivered ?? 0
-            measures.counters["presenceTold"] = presence?.told ?? 0
+            measures.counters[Measures.Counter.presenceTold] = presence?.told ?? 0
             measures.counters["presenceJudged"] = presence?.judged ?? 0
             measures.counters["ephemeralJudged"] = ephemeral.judged
             for (why, count) in hostileEnds { measures.counters["hostile end: " + why] = count }

@@ -81,7 +81,7 @@ final class Crowd: FleetHandler {
     private var nextQuietCheck = Instant(nanoseconds: 0)
     private let talkingEnds: Instant
     /// Called once a second with what came in it.
-    private var everySecond: (Measures.Point, MeasuresRecorder) -> Void = { _, _ in }
+    private var everySecond: (Measures.Point) -> Void = { _ in }
 
     init(_ share: Share, _ settings: Settings) throws(NetError) {
         self.share = share
@@ -95,7 +95,7 @@ final class Crowd: FleetHandler {
         // The tick is the swarm's clock step: a message is sent at most so much after it was due.
         fleet = try ClientFleet(
             routes: settings.routes, format: settings.format, limits: limits, tick: .milliseconds(1), seed: share.seed(of: -1))
-        recorder = MeasuresRecorder(Self.blank(share), lanes: Self.lanes(share.scenario), ownCPU: OwnCPU.microseconds())
+        recorder = MeasuresRecorder(Self.blank(share), lanes: Self.lanes(share.scenario), ownCPU: ProcessorTime.own())
         recorder.measure(from: share.start + scenario.measuredFrom, to: talkingEnds)
         populate()
     }
@@ -120,15 +120,15 @@ final class Crowd: FleetHandler {
         }
     }
 
-    /// Runs to the end on the calling thread. `everySecond` gets the second's point, and the recorder with all before it.
-    func execute(everySecond: @escaping (Measures.Point, MeasuresRecorder) -> Void = { _, _ in }) -> Measures {
+    /// Runs to the end on the calling thread.
+    func execute(everySecond: @escaping (Measures.Point) -> Void = { _ in }) -> Measures {
         self.everySecond = everySecond
         fleet.handler = self
         settings.interrupts.wake(fleet.loop.signal)
         scheduleSecond()
         startHostile()
         fleet.run()
-        return recorder.finish(at: Clock.now(), connected: connected, ownCPU: OwnCPU.microseconds())
+        return recorder.finish(at: Clock.now(), connected: connected, ownCPU: ProcessorTime.own())
     }
 
     // MARK: People
@@ -256,7 +256,14 @@ final class Crowd: FleetHandler {
 
     // MARK: Time
 
-    private func scheduleSecond() { _ = fleet.loop.schedule(after: .seconds(1), kind: Self.secondTimer, value: 0) }
+    /// At whole seconds since the beginning, so that the points of several processes stay side by side.
+    private func scheduleSecond() {
+        let now = Clock.now()
+        let wait =
+            now < share.start
+            ? share.start.since(now) + .seconds(1) : Span(nanoseconds: 1_000_000_000 - now.since(share.start).nanoseconds % 1_000_000_000)
+        _ = fleet.loop.schedule(after: wait, kind: Self.secondTimer, value: 0)
+    }
 
     func timerFired(kind: UInt32, value: UInt64) {
         guard kind == Self.secondTimer else { return misbehave(Int(value)) }
@@ -264,7 +271,7 @@ final class Crowd: FleetHandler {
         presence?.judge(now)
         judgeSigns(now)
         if now >= share.start {
-            everySecond(recorder.close(at: now, connected: connected, ownCPU: OwnCPU.microseconds()), recorder)
+            everySecond(recorder.close(at: now, connected: connected, ownCPU: ProcessorTime.own()))
         }
         scheduleSecond()
     }
@@ -298,14 +305,4 @@ final class Crowd: FleetHandler {
 
     /// The next opening mints one.
     func renewToken(for client: Int) -> Bool { settings.tokens != nil }
-}
-
-/// Processor time of this process, all threads.
-enum OwnCPU {
-    static func microseconds() -> UInt64 {
-        var usage = rusage()
-        guard getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 else { return 0 }
-        func value(_ time: timeval) -> UInt64 { UInt64(clamping: time.tv_sec) * 1_000_000 + UInt64(clamping: time.tv_usec) }
-        return value(usage.ru_utime) + value(usage.ru_stime)
-    }
 }

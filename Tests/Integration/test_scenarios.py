@@ -45,11 +45,11 @@ def test_a_day_of_people_is_judged_clean_in_every_format(hub, flags):
     if "--deflate" in flags:
         # Each connection agreed, and each that came back.
         eventually(lambda: hub.metric("hub_deflate_agreed_total") - agreed >= report["bots"])
-    assert report["bots"] > 40 and report["counters"]["joined"] == report["bots"]
-    assert report["lanes"]["chat"]["count"] > 200
+    assert report["bots"] > 40 and report["joined"] == report["bots"]
+    assert report["latencies"]["chat"]["count"] > 200
     for lane in ("ack", "connect", "recover", "presence", "typing"):
-        assert report["lanes"][lane]["count"] > 0, lane
-    counters = report["counters"]
+        assert report["latencies"][lane]["count"] > 0, lane
+    counters = report
     assert counters["checked"] > 0 and counters["recovered"] > 0 and counters["readsSent"] > 0 and counters["reconnects"] > 0
     assert counters["presenceTold"] > 0 and counters["ephemeralJudged"] > 0
 
@@ -67,9 +67,9 @@ def test_each_of_the_five_scenarios_runs_on_two_nodes(start, name):
         "hostile": ["rooms.count=5", "talk.every=2s", "hostile.slow=4", "hostile.halfOpen=4", "hostile.floods=2", "hostile.garbage=4", "hostile.rate=200"],
     }[name]
     report = good(*swarm(",".join(node.url for node in nodes), name, settings=small))
-    counters = report["counters"]
+    counters = report
     if name == "presence":
-        assert counters["presenceTold"] > 100 and counters["presenceJudged"] > 0 and report["lanes"]["presence"]["count"] > 0
+        assert counters["presenceTold"] > 100 and counters["presenceJudged"] > 0 and report["latencies"]["presence"]["count"] > 0
     else:
         assert counters["checked"] > 0
     if name == "herd":
@@ -90,7 +90,7 @@ def test_a_token_is_minted_for_each_bot_over_wss(start, tmp_path):
     start(Hub, dev=False, config=config, settings=secure_settings(port, certificate))
     url, small = f"wss://localhost:{port}", ["users=20", "rampUp=1s", "warmUp=0s", "steady=3s"]
     report = good(*swarm(url, "broadcast", "--ca", certificate.cert, "--token-key-file", key, "--kid", "k1", settings=small))
-    assert report["counters"]["joined"] == 20
+    assert report["joined"] == 20
     told, _ = swarm(url, "broadcast", "--ca", certificate.cert, settings=["users=2"])
     assert told.returncode == 3 and "wants tokens (--token-key-env" in told.stderr, told.stderr
     told, _ = swarm(url, "broadcast", "--ca", certificate.cert, "--token-key-file", other, settings=["users=2"])
@@ -119,7 +119,7 @@ def test_bots_come_from_several_addresses_to_several_urls(start):
         # Ctrl-C ends it in order: it reports.
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
-        assert "interrupted" in out and "broadcast: 40 of 40 bots came" in out, out
+        assert "interrupted" in out and "broadcast: 40 of 40 bots" in out, out
     finally:
         process.kill()
         process.wait()
@@ -151,3 +151,13 @@ def test_a_hub_that_isn_t_there_or_isn_t_one_is_said_before_the_start(hub):
     assert told.returncode == 3 and "the hub isn't there for us" in told.stderr and "refused" in told.stderr.lower(), told.stderr
     told, _ = swarm(hub.url + "/elsewhere", "chat")
     assert told.returncode == 3 and "HTTP 404" in told.stderr, told.stderr
+
+
+def test_a_scenario_runs_in_several_processes_as_one(start):
+    redis = start(RedisServer)
+    nodes = [start(Hub, name=node, redis=redis.url) for node in ("one", "two")]
+    report = good(*swarm(
+        ",".join(node.url for node in nodes), "chat", "--workers", 3, "--expect", "loss=0,violations=0",
+        settings=["users=60", "rampUp=2s", "warmUp=1s", "steady=10s", "coolDown=8s", "rooms.count=12", "talk.every=2s"]))
+    assert report["workers"] == 3 and report["joined"] == report["bots"] > 60
+    assert report["checked"] > 0 and report["latencies"]["chat"]["count"] > 200
