@@ -95,7 +95,6 @@ package struct BotMachine: Sendable {
         case .away:
             isAway.toggle()
             set(.away, isAway ? at + chance.exponential(mean: scenario.away.lasts) : after(at, scenario.away.every))
-            // Nobody types while away.
             return isAway ? .goAway : .comeBack
         case .type:
             set(.type, nil)
@@ -110,7 +109,7 @@ package struct BotMachine: Sendable {
         }
     }
 
-    private mutating func session(_ at: Instant, _ scenario: Scenario) -> Action {
+    private mutating func session(_ at: Instant, _ scenario: Scenario) -> Action? {
         switch whereabouts {
         case .outside:
             whereabouts = .inside
@@ -131,9 +130,15 @@ package struct BotMachine: Sendable {
             return .leave
         case .cut:
             // `session` is the way back here; the session's own end waits in `backAt`.
+            guard backAt > at else {
+                // It ended meanwhile, and nobody heard of it.
+                whereabouts = .outside
+                set(.away, nil)
+                set(.session, at + chance.exponential(mean: scenario.session.pause))
+                return nil
+            }
             whereabouts = .inside
             set(.session, backAt)
-            if backAt <= at { return session(at, scenario) }
             begin(at, scenario)
             return .connect
         }

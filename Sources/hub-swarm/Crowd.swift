@@ -73,7 +73,6 @@ final class Crowd: FleetHandler {
     var connected = 0
     /// Published and not answered.
     var outstanding = 0
-    var left = 0
     /// What ends now ends because the plan says so.
     var isOwnDoing = false
     var isFinished = false

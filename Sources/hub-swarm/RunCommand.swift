@@ -143,14 +143,13 @@ enum RunCommand {
 
     /// For reports: what makes this run another than the file says.
     private static func options(_ request: Request) -> [[String]] {
-        [
-            ["users", String(request.scenario.users)], ["format", request.target.format.rawValue],
-            ["deflate", String(request.target.offersDeflate)],
-        ]
-            + request.arguments.values("set").map { set in
-                let equals = set.firstIndex(of: "=") ?? set.endIndex
-                return ["--set " + set[..<equals], String(set[equals...].dropFirst())]
-            }
+        var rows = [["users", String(request.scenario.users)], ["format", request.target.format.rawValue]]
+        rows.append(["deflate", String(request.target.offersDeflate)])
+        for set in request.arguments.values("set") {
+            let equals = set.firstIndex(of: "=") ?? set.endIndex
+            rows.append(["--set \(set[..<equals])", String(set[equals...].dropFirst())])
+        }
+        return rows
     }
 
     // MARK: Where it goes

@@ -1,5 +1,6 @@
 import HubBase
 import HubCheck
+import HubWire
 import Testing
 
 @Suite("The checker: presence")

@@ -55,7 +55,7 @@ struct ScenarioTests {
     @Test(
         "what is wrong is named with its line, its key and what it may be",
         arguments: [
-            ("{ users: 5,\n rom: {} }", "x.json5, line 2: the key \"rom\" isn't known; did you mean rooms?"),
+            ("{ users: 5,\n rooom: {} }", "x.json5, line 2: the key \"rooom\" isn't known; did you mean rooms?"),
             ("{ talk: { evry: '1s' } }", "x.json5, line 1: the key \"talk.evry\" isn't known; did you mean talk.every?"),
             ("{ users: 0 }", "x.json5, line 1: users is a whole number from 1 to 1000000, not the number 0"),
             ("{ users: 1e9 }", "x.json5, line 1: users is a whole number from 1 to 1000000, not the number 1e9"),
@@ -65,7 +65,7 @@ struct ScenarioTests {
             ("{ session: { shape: 'round' } }", "x.json5, line 1: session.shape is one of exponential, logNormal, not \"round\""),
             ("{ devices: [] }", "x.json5, line 1: devices is a list of 1 to 8 numbers: how many users have one device, two, …, not a list"),
             ("{ devices: [0] }", "x.json5, line 1: devices must have a number above 0, not a list"),
-            ("{ users: }", "x.json5, line 1, column 10: a value is missing"),
+            ("{ users: }", "x.json5, line 1, column 10: a value is expected, not \"}\""),
             ("[]", "x.json5 must be one object, not a list"),
             ("{ rooms: { count: 2, joined: 3 } }", "x.json5: rooms.joined 3 is more than rooms.count 2"),
             ("{ users: 5, roster: { users: 5 } }", "x.json5: roster.users 5 must be below users 5: nobody watches themselves"),
