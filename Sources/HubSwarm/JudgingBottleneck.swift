@@ -32,7 +32,8 @@ package struct Bottleneck: Sendable, Equatable {
                 + (processes > 1 ? " in the busiest of \(processes) workers" : "") + "; \(advice)"
         }
         if lag >= Self.lagMax {
-            return "the generator is the bottleneck: it sent up to \(ReportNumbers.time(lag)) late by its own fault; \(advice)"
+            return
+                "the generator is the bottleneck: it sent up to \(ReportNumbers.time(lag)) late by its own fault or its machine’s; \(advice)"
         }
         return nil
     }

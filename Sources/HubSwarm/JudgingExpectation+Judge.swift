@@ -78,7 +78,7 @@ extension Expectation {
                 case Measures.Counter.acknowledged: sent
                 default: nil
                 }
-            return (Double(measures.counter(name)), whole.map(Double.init))
+            return (Double(measures.counter(name)), whole.map { Double($0) })
         case .rate(let name):
             let seconds = measures.measuredSeconds
             return seconds > 0 ? (Double(measures.counter(name)) / seconds, nil) : nil

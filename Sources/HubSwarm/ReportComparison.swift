@@ -59,7 +59,7 @@ package struct ReportComparison: Sendable {
             }
         }
         for percent in [50, 90, 99, 99.9] {
-            add("p\(ReportNumbers.significant(percent))", .down, { ReportNumbers.time(UInt64($0)) }, percentile(percent))
+            add(ReportNumbers.percentile(percent), .down, { ReportNumbers.time(UInt64($0)) }, percentile(percent))
         }
         add("delivered a second", .up, ReportNumbers.rate, rate(\.delivered))
         add("sent a second", .none, ReportNumbers.rate, rate(\.sent))
@@ -118,7 +118,9 @@ package struct ReportComparison: Sendable {
     /// Options and environment that aren't the same: name, left, right.
     private static func differences(_ left: Measures, _ right: Measures) -> [[String]] {
         var found: [[String]] = []
-        func compare(_ name: String, _ first: String, _ second: String) { if first != second { found.append([name, first, second]) } }
+        func compare(_ name: String, _ first: String, _ second: String) {
+            if first != second, !found.contains(where: { $0[0] == name }) { found.append([name, first, second]) }
+        }
         compare("scenario", left.scenario, right.scenario)
         compare("bots", String(left.bots), String(right.bots))
         compare("workers", String(left.workers), String(right.workers))
@@ -152,7 +154,7 @@ package struct ReportComparison: Sendable {
     }
 
     private static func signed(_ share: Double) -> String {
-        share == 0 ? "0 %" : (share > 0 ? "+" : "−") + ReportNumbers.percent(abs(share))
+        share == 0 ? "0 %" : (share > 0 ? "+" : "−") + ReportNumbers.decimal(abs(share) * 100, digits: 1) + " %"
     }
 
     // MARK: To look at

@@ -25,6 +25,9 @@ package enum ReportNumbers {
         return significant(share * 100) + " %"
     }
 
+    /// "p50", "p99.9".
+    package static func percentile(_ percent: Double) -> String { "p" + trimmed(decimal(percent, digits: 4)) }
+
     /// Three significant digits, no exponent; 0 is "0", below a thousandth "0.0005".
     package static func significant(_ value: Double) -> String {
         guard value.isFinite else { return "–" }
@@ -33,7 +36,8 @@ package enum ReportNumbers {
         if size >= 99.95 { return (value < 0 ? "-" : "") + count(UInt64(min(size.rounded(), 1e15))) }
         if size >= 9.995 { return decimal(value, digits: 1) }
         if size >= 0.9995 { return decimal(value, digits: 2) }
-        if size >= 0.001 { return trimmed(decimal(value, digits: 4)) }
+        if size >= 0.0995 { return trimmed(decimal(value, digits: 3)) }
+        if size >= 0.00995 { return trimmed(decimal(value, digits: 4)) }
         return trimmed(decimal(value, digits: 6))
     }
 

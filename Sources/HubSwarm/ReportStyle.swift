@@ -16,11 +16,10 @@ enum ReportStyle {
         .verdict.good { border-color: var(--good); } .verdict.good strong { color: var(--good); }
         .verdict.bad { border-color: var(--bad); } .verdict.bad strong { color: var(--bad); }
         .verdict.warn { border-color: var(--warn); } .verdict.warn strong { color: var(--warn); }
-        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(132px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
+        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(104px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
         .tiles div { background: var(--sheet); border-radius: 6px; padding: 10px 12px; }
         .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 20px; font-weight: 600; font-variant-numeric: tabular-nums; }
         .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 18px; }
-        .plots > :last-child:nth-child(odd) { grid-column: 1 / -1; }
         figure { margin: 0; padding: 14px; background: var(--sheet); border-radius: 6px; break-inside: avoid; }
         figure .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 2px 0 6px; padding: 0; list-style: none; font-size: 13px; color: var(--soft); }
         .key svg { width: 26px; height: 8px; margin-right: 6px; vertical-align: middle; }
@@ -33,7 +32,7 @@ enum ReportStyle {
         .bar { fill: var(--c0); } .dot { fill: var(--ground); stroke-width: 2; stroke-dasharray: none; }
         .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; margin: 8px 0 18px; font-size: 14px; }
         caption { text-align: left; font-weight: 600; padding: 4px 0; } thead th { color: var(--soft); font-weight: 600; }
-        th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); vertical-align: top; } tbody th { font-weight: 400; }
+        th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); vertical-align: top; } tbody th { font-weight: 400; min-width: 6.5em; }
         .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; padding: 4px 0 4px 14px; }
         td.good, th.good { color: var(--good); font-weight: 600; } td.bad, th.bad { color: var(--bad); font-weight: 600; }
         summary { cursor: pointer; font-weight: 600; padding: 6px 0; } footer { margin-top: 36px; color: var(--soft); font-size: 13px; }
@@ -41,9 +40,9 @@ enum ReportStyle {
         figure { padding: 10px; } .tiles { grid-template-columns: repeat(2, 1fr); } h1 { font-size: 21px; } }
         @media print { :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #000; --soft: #333; --rule: #bbb; --good: #000; --bad: #000; --warn: #000; \
         --c0: #000; --c1: #000; --c2: #000; --c3: #000; --c4: #000; --c5: #000; } @page { margin: 14mm; }
-        body { max-width: none; padding: 0; font-size: 10.5pt; } h2 { break-after: avoid; } section, table, .verdict, .tiles { break-inside: avoid; }
+        body { max-width: none; padding: 0; font-size: 10.5pt; } h2 { break-after: avoid; } table, .verdict, .tiles { break-inside: avoid; }
         section.long, section.long table { break-inside: auto; } tr { break-inside: avoid; } thead { display: table-header-group; }
         figure, .tiles div, .verdict { border: 1px solid #bbb; } .bar { fill: #555; } details { display: none; } .line { stroke-width: 1.5; }
-        .plots { grid-template-columns: 1fr 1fr; } svg.large { display: block !important; } svg.small { display: none !important; } }
+        .plots { grid-template-columns: 1fr 1fr; } svg.large { display: none !important; } figure svg.small { display: block !important; } }
         """
 }

@@ -25,7 +25,7 @@ package enum ReportSummary {
             rows.append(
                 (
                     lane.population == .normal ? lane.kind : "\(lane.kind) hostile",
-                    [50, 90, 99, 99.9].map { "p\(ReportNumbers.significant($0)) \(ReportNumbers.time(histogram.percentile($0)))" }.joined(
+                    [50, 90, 99, 99.9].map { "\(ReportNumbers.percentile($0)) \(ReportNumbers.time(histogram.percentile($0)))" }.joined(
                         separator: "  ")
                         + "  max \(ReportNumbers.time(histogram.max))"
                 ))

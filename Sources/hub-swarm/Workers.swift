@@ -33,6 +33,8 @@ struct Workers {
         var measures: Measures?
         /// Of its last second; nil once it was shown.
         var point: Measures.Point?
+        /// By its last word.
+        var connected: UInt64 = 0
         var isRunning = true
         /// Why its share is missing.
         var fault: String?
@@ -69,7 +71,8 @@ struct Workers {
                 if now >= endBy { Self.giveUp(&workers[index], "didn't end after it was interrupted") }
                 if now.since(workers[index].heard) > Self.silenceMax { Self.giveUp(&workers[index], "said nothing for \(Self.silenceMax)") }
             }
-            let second = now.since(start).nanoseconds / 1_000_000_000
+            // They tell each second when it's over: a moment later all have.
+            let second = now.since(start + .milliseconds(400)).nanoseconds / 1_000_000_000
             if second > shown {
                 shown = second
                 show(&workers, second, &progress)
@@ -83,7 +86,12 @@ struct Workers {
         var sum = Measures.Point()
         var hasAny = false
         for index in workers.indices {
-            guard let point = workers[index].point else { continue }
+            guard var point = workers[index].point else {
+                if workers[index].isRunning { sum.connected += workers[index].connected }
+                continue
+            }
+            point.busiestCPU = point.ownCPU
+            workers[index].connected = point.connected
             sum.add(point)
             hasAny = true
             workers[index].point = nil
@@ -196,9 +204,7 @@ struct Workers {
     private static func take(_ frame: WorkersFrame, _ worker: inout Worker) throws(CommandLineError) {
         switch frame.kind {
         case .point:
-            var point = try MeasuresFile.decode(Measures.Point.self, frame.body)
-            point.busiestCPU = point.ownCPU
-            worker.point = point
+            worker.point = try MeasuresFile.decode(Measures.Point.self, frame.body)
         case .measures: worker.measures = try MeasuresFile.decode(Measures.self, frame.body)
         }
     }
