@@ -124,6 +124,12 @@ package struct Measures: Sendable, Equatable {
         if series.count > Self.pointsMax { coarsen() }
     }
 
+    /// What came after the last point's step was told, and still belongs to it.
+    package mutating func extendLast(by point: Point) {
+        guard !series.isEmpty else { return append(point) }
+        series[series.count - 1].follow(by: point)
+    }
+
     package mutating func replaceSeries(_ points: [Point]) {
         series = points
         while series.count > Self.pointsMax { coarsen() }

@@ -86,14 +86,21 @@ package struct MeasuresRecorder: Sendable {
         lastCPU = ownCPU
         interval.removeAll()
         let closed = point
-        let elapsed = now.since(measures.began).nanoseconds / 1_000_000_000 / measures.step
+        // Timers come a little early or late: the step that is over is the nearest one. One that has its point already (an early timer and
+        // the next, or the rest at the end) gets no second one.
+        let length = measures.step * 1_000_000_000
+        let elapsed = (now.since(measures.began).nanoseconds + length / 2) / length
+        point = Measures.Point()
+        if !measures.series.isEmpty, UInt64(measures.series.count) >= elapsed {
+            measures.extendLast(by: closed)
+            return closed
+        }
         while UInt64(measures.series.count) + 1 < min(elapsed, UInt64(Measures.pointsMax)) {
             var missed = Measures.Point()
             missed.connected = measures.series.last?.connected ?? 0
             measures.append(missed)
         }
         measures.append(closed)
-        point = Measures.Point()
         return closed
     }
 

@@ -18,7 +18,7 @@ enum ReportStyle {
         .verdict.warn { border-color: var(--warn); } .verdict.warn strong { color: var(--warn); }
         .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(104px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
         .tiles div { background: var(--sheet); border-radius: 6px; padding: 10px 12px; }
-        .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 20px; font-weight: 600; font-variant-numeric: tabular-nums; }
+        .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 18px; white-space: nowrap; font-weight: 600; font-variant-numeric: tabular-nums; }
         .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 18px; }
         figure { margin: 0; padding: 14px; background: var(--sheet); border-radius: 6px; break-inside: avoid; }
         figure .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 2px 0 6px; padding: 0; list-style: none; font-size: 13px; color: var(--soft); }
@@ -40,7 +40,7 @@ enum ReportStyle {
         figure { padding: 10px; } .tiles { grid-template-columns: repeat(2, 1fr); } h1 { font-size: 21px; } }
         @media print { :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #000; --soft: #333; --rule: #bbb; --good: #000; --bad: #000; --warn: #000; \
         --c0: #000; --c1: #000; --c2: #000; --c3: #000; --c4: #000; --c5: #000; } @page { margin: 14mm; }
-        body { max-width: none; padding: 0; font-size: 10.5pt; } h2 { break-after: avoid; } table, .verdict, .tiles { break-inside: avoid; }
+        body { max-width: none; padding: 0; font-size: 10.5pt; } h2, h2 + p { break-after: avoid; } table, .verdict, .tiles { break-inside: avoid; }
         section.long, section.long table { break-inside: auto; } tr { break-inside: avoid; } thead { display: table-header-group; }
         figure, .tiles div, .verdict { border: 1px solid #bbb; } .bar { fill: #555; } details { display: none; } .line { stroke-width: 1.5; }
         .plots { grid-template-columns: 1fr 1fr; } svg.large { display: none !important; } figure svg.small { display: block !important; } }

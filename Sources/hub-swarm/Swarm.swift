@@ -268,7 +268,8 @@ final class Swarm: FleetHandler {
     /// At whole seconds since the beginning, so that the points of several processes stay side by side.
     private func scheduleProgress() {
         let elapsed = Clock.now().since(began).nanoseconds
-        let next = (elapsed / 1_000_000_000 + 1) * 1_000_000_000
+        // A timer that came a little early has its second behind it all the same.
+        let next = ((elapsed + 500_000_000) / 1_000_000_000 + 1) * 1_000_000_000
         _ = fleet.loop.schedule(after: Span(nanoseconds: next - elapsed), kind: Self.progressTimer, value: 0)
     }
 

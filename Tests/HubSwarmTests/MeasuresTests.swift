@@ -73,6 +73,21 @@ struct MeasuresTests {
         #expect(result.series.reduce(0) { $0 + $1.delivered } == 3)
     }
 
+    @Test("timers that come a little early or late, and the rest at the end, make no point too many and none too few")
+    func punctual() {
+        let began = Instant(nanoseconds: 5_000_000_000)
+        var measures = Measures()
+        measures.began = began
+        var recorder = MeasuresRecorder(measures, lanes: [Measures.Lane("chat")], ownCPU: 0)
+        for milliseconds: UInt64 in [1001, 1999, 2000, 3400, 5002] {
+            recorder.sent(due: 0, at: 0, isLate: false)
+            _ = recorder.close(at: began + .milliseconds(milliseconds), connected: 1, ownCPU: 0)
+        }
+        recorder.sent(due: 0, at: 0, isLate: false)
+        let result = recorder.finish(at: began + .milliseconds(5300), connected: 0, ownCPU: 0)
+        #expect(result.series.map(\.sent) == [1, 2, 1, 0, 2])
+    }
+
     @Test("a hostile bot's latency is apart, in the result and in the series")
     func populations() {
         var recorder = MeasuresRecorder(Measures(), lanes: [Measures.Lane("chat"), Measures.Lane("chat", .hostile)], ownCPU: 0)
