@@ -192,10 +192,26 @@ final class MemoryChannel {
     }
 }
 
-/// Whose id for what: nobody can suppress another user's publication by guessing its id.
+/// Whose id for what: nobody can suppress another user's publication by guessing its id. Its bytes are hashed once, however often it's looked up.
 struct MessageKey: Hashable, Sendable {
-    var sender: Name
-    var messageId: Name
+    let sender: Name
+    let messageId: Name
+    private let hash: Int
+
+    init(sender: Name, messageId: Name) {
+        self.sender = sender
+        self.messageId = messageId
+        var hasher = Hasher()
+        hasher.combine(sender)
+        hasher.combine(messageId)
+        hash = hasher.finalize()
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+
+    static func == (left: MessageKey, right: MessageKey) -> Bool {
+        left.hash == right.hash && left.messageId == right.messageId && left.sender == right.sender
+    }
 }
 
 struct RememberedId: Sendable {

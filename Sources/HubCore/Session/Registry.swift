@@ -231,7 +231,10 @@ package struct Registry: ~Copyable {
     }
 
     private func equal(_ name: [UInt8], _ other: UnsafeRawBufferPointer) -> Bool {
-        name.count == other.count && name.withUnsafeBytes { $0.elementsEqual(other) }
+        name.withUnsafeBytes {
+            guard $0.count == other.count, let one = $0.baseAddress, let base = other.baseAddress else { return $0.count == other.count }
+            return equalBytes(one, base, other.count)
+        }
     }
 
     private mutating func place(_ slot: Int, hash: UInt64) {

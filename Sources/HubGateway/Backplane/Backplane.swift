@@ -270,8 +270,7 @@ final class Backplane {
 
     private func flush() {
         for loop in outgoing.indices where !outgoing[loop].isEmpty {
-            loops[loop].mailbox.post(contentsOf: outgoing[loop])
-            outgoing[loop].removeAll(keepingCapacity: true)
+            loops[loop].mailbox.post(contentsOf: &outgoing[loop])
             if loop != ownLoop { loops[loop].waker.wake() }
         }
     }

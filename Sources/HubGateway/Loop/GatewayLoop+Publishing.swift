@@ -10,14 +10,16 @@ extension GatewayLoop {
     func publish(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
-            let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal(.publish, in: channel) }
+            // Field by field: a copy of the session would count half a dozen references up and down.
+            let index = Int(id.index)
+            guard sessions[index].rights.mayPublish(to: channel) else { throw sessions[index].rights.refusal(.publish, in: channel) }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
-                messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
-                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
+                messageClass: messageClass, user: sessions[index].user, device: sessions[index].device,
+                messageId: try messageId(of: request, bytes), time: wallMilliseconds(),
+                payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = note(kind, request, bytes, on: id)
             outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))

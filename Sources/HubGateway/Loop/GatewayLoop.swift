@@ -191,8 +191,7 @@ extension GatewayLoop: LoopHandler {
 
     private func postOutbox() {
         guard !outbox.isEmpty else { return }
-        backplaneMailbox.post(contentsOf: outbox)
-        outbox.removeAll(keepingCapacity: true)
+        backplaneMailbox.post(contentsOf: &outbox)
         if backplane == nil { backplaneWaker.wake() }
     }
 
