@@ -100,6 +100,7 @@ let package = Package(
 
         // Benchmarks: one program for each hot path.
         tool("bench-net", ["HubNet", "HubBase", "CHubShims"], path: "Benchmarks/Net"),
+        tool("bench-paths", ["HubToken", "HubRedis", "HubCore", "HubNet", "HubWire", "HubBase"], path: "Benchmarks/Paths"),
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
         tool(
             "bench-presence", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"], path: "Benchmarks/PresenceScale"),
