@@ -66,6 +66,8 @@ struct Connection {
         static let isReserve = Flags(rawValue: 131072)
         /// The pace at which clients come in has let it in, before its TLS handshake.
         static let isAdmitted = Flags(rawValue: 262144)
+        /// Its stored input waits for the next turn, not for the end of this one.
+        static let hadItsShare = Flags(rawValue: 524288)
     }
 
     // MARK: First cache line

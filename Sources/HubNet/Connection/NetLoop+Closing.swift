@@ -114,7 +114,7 @@ extension NetLoop {
     func finish(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.phase != .finishing && connection.pointee.phase != .dead else { return }
         connection.pointee.phase = .finishing
-        connection.pointee.flags.subtract([.isHeld, .awaitsPong, .isAnswerPending, .waitsForDrain])
+        connection.pointee.flags.subtract([.isHeld, .awaitsPong, .isAnswerPending, .waitsForDrain, .isResuming, .hadItsShare])
         freeInput(connection)
         state.pointee.deadlines.arm(index, at: finishDeadline(connection))
         if connection.pointee.flags.contains(.isPaused) {

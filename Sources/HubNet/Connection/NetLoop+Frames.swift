@@ -9,14 +9,17 @@ extension NetLoop {
         let special = Int(connection.pointee.messageLimit)
         let limits = special == 0 ? state.pointee.frameLimits : FrameLimits(options.limits, messageBytes: special)
         let phase = connection.pointee.phase
+        // A server that we chose ourselves may be as fast as it likes; what comes after our close frame is only dropped.
+        let isShared = phase == .open && !connection.pointee.flags.contains(.isClient)
         var offset = 0
-        var inflatedBytes = 0
         while offset < bytes.count {
-            if inflatedBytes > Self.inflatedBytesInTurn {
+            if isShared, state.pointee.share.isUsedUp {
+                connection.pointee.flags.insert(.hadItsShare)
                 pause(index, connection)
                 resumeLater(index, connection)
                 break
             }
+            let start = offset
             let rest = UnsafeMutableRawBufferPointer(rebasing: bytes[offset...])
             switch connection.pointee.decoder.next(rest, limits: limits) {
             case .needMore(let wanted): return Progress(consumed: offset, wanted: wanted)
@@ -25,7 +28,7 @@ extension NetLoop {
                 guard phase == .open else { continue }
                 let bytes = payload.bytes(in: UnsafeRawBufferPointer(rest))
                 if isCompressed {
-                    inflatedBytes += deliverInflated(bytes, kind, limits, id, connection)
+                    state.pointee.share.bytes += deliverInflated(bytes, kind, limits, id, connection)
                 } else {
                     deliver(bytes, kind, id)
                 }
@@ -36,7 +39,7 @@ extension NetLoop {
                 let limit = isCompressed ? limits.compressedBytes : limits.messageBytes
                 HeldBytes.append(&connection.pointee.fragments, payload.bytes(in: UnsafeRawBufferPointer(rest)), limit: Int(limit))
                 if let first { connection.pointee.fragmentKind = first }
-                if isFinal { inflatedBytes += deliverFragments(isCompressed, limits, id, connection) }
+                if isFinal { state.pointee.share.bytes += deliverFragments(isCompressed, limits, id, connection) }
             case .ping(let payload, let consumed):
                 offset += consumed
                 guard allowControlFrame(index, connection) else { return Progress(consumed: bytes.count, wanted: 0) }
@@ -54,6 +57,7 @@ extension NetLoop {
                 fail(index, connection, code: code, reason: reason)
                 return Progress(consumed: bytes.count, wanted: 0)
             }
+            state.pointee.share.take(bytes: offset - start)
             // The handler may have closed it, or its slot may even have a new owner.
             guard connection.pointee.generation == id.generation, connection.pointee.phase == phase else { break }
         }

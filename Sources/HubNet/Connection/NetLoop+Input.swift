@@ -30,6 +30,8 @@ extension NetLoop {
             read(index, connection)
             guard state.pointee.table.find(id) != nil else { return }
         } else if events & Readiness.broken != 0 {
+            // What is stored comes first; this is told again.
+            if connection.pointee.phase == .open, connection.pointee.flags.contains(.isResuming) { return }
             // Nothing is left to read.
             let number = hub_socket_error(connection.pointee.descriptor)
             lose(index, connection, number == 0 ? "hung up" : System.message(number))
@@ -41,6 +43,7 @@ extension NetLoop {
     /// Takes what the socket holds, up to `readsMax` buffers.
     func read(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         let generation = connection.pointee.generation
+        state.pointee.share = InputShare()
         for _ in 0..<Self.readsMax {
             let flags = connection.pointee.flags
             guard flags.isDisjoint(with: [.isPaused, .inputEnded, .isSecure]) else {
@@ -79,12 +82,11 @@ extension NetLoop {
         }
     }
 
-    /// How much is read at once. Compressed bytes are many more than they seem: fewer of those, since what has to wait for its turn is stored. So is
-    /// what comes behind a PROXY header while its TLS handshake waits.
+    /// How much is read at once: some messages of the usual limit. What has to wait for its turn is stored, and so is what comes behind a PROXY header
+    /// while its TLS handshake waits.
     @inline(__always)
     static func inputRoom(_ connection: UnsafeMutablePointer<Connection>) -> Int {
-        if connection.pointee.phase == .preface { return prefaceRoom }
-        return connection.pointee.form.isPlain ? LoopState.scratchBytes : LoopState.scratchBytes / 4
+        connection.pointee.phase == .preface ? prefaceRoom : LoopState.scratchBytes / 4
     }
 
     /// Works off what came while nothing was stored, and stores what is left of it.
@@ -110,20 +112,22 @@ extension NetLoop {
             return
         }
         if progress.consumed > 0 { HeldBytes.removeFirst(partial, progress.consumed) }
-        HeldBytes.grow(&held, capacity: Self.capacity(count: partial.pointee.count, wanted: progress.wanted))
+        HeldBytes.grow(&held, capacity: Self.capacity(connection, count: partial.pointee.count, wanted: progress.wanted))
         connection.pointee.partial = held
     }
 
     private func keep(_ connection: UnsafeMutablePointer<Connection>, _ rest: UnsafeMutableRawBufferPointer, wanted: Int) {
         guard let source = rest.baseAddress, rest.count > 0 else { return }
-        let held = HeldBytes.make(capacity: Self.capacity(count: rest.count, wanted: wanted))
+        let held = HeldBytes.make(capacity: Self.capacity(connection, count: rest.count, wanted: wanted))
         HeldBytes.bytes(held).copyMemory(from: source, byteCount: rest.count)
         held.pointee.count = rest.count
         connection.pointee.partial = held
     }
 
     /// More than `count`, so that there's always room to read into. What is wanted has been judged against the limits before.
-    private static func capacity(count: Int, wanted: Int) -> Int {
+    private static func capacity(_ connection: UnsafeMutablePointer<Connection>, count: Int, wanted: Int) -> Int {
+        // Nothing is added before this is worked off.
+        if connection.pointee.flags.contains(.isPaused) { return max(partialBytesMin, count + 1) }
         let useful = wanted > count ? wanted : count * 2
         return max(partialBytesMin, count + 1, min(useful, max(trustedBytes, count * 2)))
     }
@@ -178,12 +182,20 @@ extension NetLoop {
     func goOn() {
         guard !state.pointee.resumes.isEmpty else { return }
         // Those that come in meanwhile wait for the next turn.
-        let batch = state.pointee.resumes
-        state.pointee.resumes.removeAll(keepingCapacity: true)
-        for id in batch {
-            guard let connection = state.pointee.table.find(id) else { continue }
+        swap(&state.pointee.resumes, &state.pointee.goingOn)
+        defer { state.pointee.goingOn.removeAll(keepingCapacity: true) }
+        for place in state.pointee.goingOn.indices {
+            let id = state.pointee.goingOn[place]
+            guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isResuming) else { continue }
+            if connection.pointee.flags.contains(.hadItsShare) {
+                connection.pointee.flags.remove(.hadItsShare)
+                state.pointee.resumes.append(id)
+                continue
+            }
             connection.pointee.flags.subtract([.isResuming, .isPaused, .waitsForDrain])
+            state.pointee.share = InputShare()
             workOffPartial(id.index, connection)
+            connection.pointee.flags.remove(.hadItsShare)
             deliverEnds()
             splitTurn()
             guard state.pointee.table.find(id) != nil, !connection.pointee.flags.contains(.isPaused) else { continue }
@@ -222,6 +234,8 @@ extension NetLoop {
             } else {
                 updateInterest(index, connection)
             }
+        // It ended right behind what is stored (TLS tells both at once): that is worked off first.
+        case .open where connection.pointee.flags.contains(.isPaused): updateInterest(index, connection)
         case .open, .closing, .opening: lose(index, connection, "the peer ended the stream without a closing handshake")
         case .preface, .securing: failArrival(index, connection, "the peer ended the stream")
         case .connecting, .dead: break

@@ -2,10 +2,8 @@ import HubBase
 
 /// Compressed messages in: inflated as a whole when their last byte is there, so that between two reads no connection owns zlib's state.
 extension NetLoop {
-    /// A few KB may inflate to a thousand times as much. Past this one connection's further input waits until the others had their turn.
-    static let inflatedBytesInTurn = 256 * 1024
-
-    /// Inflates a message and hands it on, or fails the connection. Returns how many bytes came out.
+    /// Inflates a message and hands it on, or fails the connection. Returns how many bytes came out: a few KB may be a thousand times as much, and
+    /// count as that in the connection's share of the turn.
     func deliverInflated(
         _ payload: UnsafeRawBufferPointer, _ kind: MessageKind, _ limits: FrameLimits, _ id: ConnectionID,
         _ connection: UnsafeMutablePointer<Connection>

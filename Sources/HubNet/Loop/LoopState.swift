@@ -65,6 +65,10 @@ struct LoopState: ~Copyable {
 
     var ends: [End] = []
     var resumes: [ConnectionID] = []
+    /// Those of them that are being worked off.
+    var goingOn: [ConnectionID] = []
+    /// Of the connection that is being read.
+    var share = InputShare()
     var streams = StreamTable()
     /// Masking keys (RFC 6455 §5.3 wants them unpredictable for whoever chooses the payload: seeded by the system).
     var chance: Chance
