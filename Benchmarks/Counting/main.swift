@@ -11,9 +11,9 @@ import HubGateway
 import HubNet
 
 let deliveriesFree = (allocations: 0.0, retains: 0.0)
-// Measured: 9 and 95 to 112. The retains differ from run to run because looking a message id up in the embedded broker's table compares
+// Measured: 10 and 67. The retains differ from run to run because looking a message id up in the embedded broker's table compares
 // with the keys that happen to lie before it, and hashes are seeded anew for each process; so the limit leaves room for that.
-let publicationLimit = (allocations: 12.0, retains: 150.0)
+let publicationLimit = (allocations: 12.0, retains: 100.0)
 let rounds = 400
 let showsSites = CommandLine.arguments.contains("--sites")
 
