@@ -103,6 +103,7 @@ let package = Package(
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
         tool(
             "bench-presence", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"], path: "Benchmarks/PresenceScale"),
+        tool("bench-token", ["HubToken", "HubBase"], path: "Benchmarks/Token"),
         .target(name: "CCounting", path: "Benchmarks/CCounting"),
         .executableTarget(
             name: "bench-scan", dependencies: ["HubWire", "HubBase"], path: "Benchmarks/Scan",

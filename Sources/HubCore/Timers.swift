@@ -56,6 +56,8 @@ package struct HistoryOptions: Sendable, Equatable {
     package var dedup: Span = .seconds(600)
     /// What users may do in its channels whose tokens say nothing of it.
     package var rights: Permissions = []
+    /// For which of them the backend is asked as well (docs/ask.md): `subscribe`, `publish`.
+    package var asks: Permissions = []
     package var members = MembersOptions()
 
     package init() {}

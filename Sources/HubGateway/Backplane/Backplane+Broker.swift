@@ -84,7 +84,9 @@ extension Backplane: BrokerDelegate {
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         numbers.resyncs += 1
         if isOfRevocations(channel) { return revocations.resync(at: now) }
-        log.warning("channel.resync", ["channel": "\(channel)", "reason": reason.rawValue])
+        // Names may say who talks with whom; namespaces are the operator's.
+        let namespace = channel.namespace.count < channel.bytes.count ? String(decoding: channel.namespace, as: UTF8.self) : ""
+        log.warning("channel.resync", ["namespace": namespace, "reason": reason.rawValue])
         guard let (_, carriers) = recovery.carried(channel) else { return }
         post(.resync(channel, to: position, reason: reason), toCarriers: carriers)
         recovery.resync(channel, to: position, reason: reason)

@@ -84,7 +84,8 @@ extension GatewayLoop {
 
     func revocationPublished(_ result: Result<PublishResult, WireError>, _ revocation: Revocation, to connection: ConnectionID) {
         if case .failure(let error) = result { return net.respond(.error(error), to: connection) }
-        log.info("tokens.revoked", ["what": revocation.subject.kind])
+        // By whom it was asked for; the connections that it closes are counted on every node.
+        note(.revoked, on: connection, revocation.subject.kind)
         net.respond(
             .json(200) { body in
                 switch revocation.subject {
@@ -110,6 +111,7 @@ extension GatewayLoop {
     /// What the node has heard of: tokens are held against it from now on, and the connections that it speaks of are closed.
     func revoked(_ news: [Revocation], isLive: Bool) {
         revocations.expire(at: wallMilliseconds())
+        asker?.forget()
         for revocation in news {
             revocations.add(revocation)
             closeConnections(of: revocation, isLive)

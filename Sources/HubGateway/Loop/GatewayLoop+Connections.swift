@@ -17,6 +17,8 @@ extension GatewayLoop: ServerHandler {
         /// Development mode believes the URL.
         case named(Name)
         case service(Name, Rights)
+        /// The backend says what it's worth.
+        case shown(Secret)
         /// Must send `connect` within the deadline.
         case later
     }
@@ -49,6 +51,9 @@ extension GatewayLoop: ServerHandler {
             session.user = key
             session.rights = rights
             session.isService = true
+        case .shown(let token):
+            session.phase = .opening
+            tokensShown[id.index] = token
         case .later:
             session.phase = .anonymous
         }
@@ -70,14 +75,15 @@ extension GatewayLoop: ServerHandler {
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
         } else {
-            open(id)
+            comeIn(id)
         }
     }
 
-    /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed.
-    func open(_ id: ConnectionID) {
+    /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed. `isJudged`: it was looked already whether its user may
+    /// have one more.
+    func open(_ id: ConnectionID, isJudged: Bool = false) {
         let index = Int(id.index)
-        if let refusal = judgeOpening(id) { return turnAway(id, refusal) }
+        if !isJudged, let refusal = judgeOpening(id) { return turnAway(id, refusal) }
         sessions[index].phase = .opening
         sessions[index].isInvisible = sessions[index].firstStatus == .invisible
         if sessions[index].tokenExpires != nil { scheduleExpiry(of: id) }
@@ -103,7 +109,9 @@ extension GatewayLoop: ServerHandler {
         let resumed = session.isStream ? resumePositions.removeValue(forKey: id.index) : nil
         for (channel, refusal) in wanted {
             let position = channel == session.defaultChannel ? resumed : nil
-            subscribe(id, to: channel, position: position, refusal: refusal, batch: batch)
+            // What the hub and the token name is settled; the default channel is the client's own wish.
+            let isWish = channel == session.defaultChannel && !claimed.contains(channel) && channel != Inbox.channel(of: session.user)
+            subscribe(id, to: channel, position: position, refusal: refusal, batch: batch, asks: isWish)
         }
         settle(batch)
     }
@@ -135,6 +143,7 @@ extension GatewayLoop: ServerHandler {
 
     /// Handles what was kept, in order, until one of those must be held itself.
     private func replay(_ id: ConnectionID) {
+        net.goOnReading(id)
         guard let waiting = early.removeValue(forKey: id.index) else { return }
         for message in waiting.messages {
             // One of them may have closed it.
@@ -147,6 +156,7 @@ extension GatewayLoop: ServerHandler {
     func answered(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].unanswered -= 1
+        tellDeferred(id)
         release(id)
     }
 
@@ -233,6 +243,7 @@ extension GatewayLoop: ServerHandler {
             }
             return
         }
+        if isHeld { holdBackReading(id, holding: early[id.index]?.bytes ?? 0) }
     }
 
     func isCurrent(_ id: ConnectionID) -> Bool {
@@ -266,6 +277,7 @@ extension GatewayLoop: ServerHandler {
         connectRequests[id.index] = nil
         forgetPaces(of: index)
         claimedChannels[id.index] = nil
+        forgetAsking(of: id.index)
         stopTokenTimer(id.index)
         let session = sessions[index]
         stopTyping(of: session, id.index)
@@ -303,6 +315,7 @@ extension GatewayLoop: ServerHandler {
     }
 
     func reconfigure(_ configuration: Configuration) {
+        let watchRule = self.configuration.watchRule
         self.configuration = configuration
         origins = OriginList(configuration.origins)
         paces = Paces(configuration.limits)
@@ -312,8 +325,10 @@ extension GatewayLoop: ServerHandler {
         typingThrottle.expire = configuration.typing.expire
         typingBoard.expire = configuration.typing.expire
         tokens = TokenVerifier(configuration, and: keySet)
+        adoptAsks()
         changeKeys(to: configuration)
         changeRules(to: Grants.rules(configuration))
+        if configuration.watchRule != watchRule { endLostRights() }
     }
 
     func shutDown() {

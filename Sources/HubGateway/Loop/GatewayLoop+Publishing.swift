@@ -18,18 +18,29 @@ extension GatewayLoop {
             let publication = Publication(
                 messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
                 time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
-            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
-            let key = note(kind, request, bytes, on: id)
-            outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
+            let requestId = RequestID(request.id.bytes(in: bytes))
+            if asks(.publish, channel, on: id) { return askPublication(publication, channel, attempt?.value, requestId, on: id) }
+            pass(publication, channel, attempt, requestId, on: id)
         } catch {
             refuse(error, request.id, in: bytes, on: id)
         }
     }
 
+    /// Nothing stands against it.
+    func pass(_ publication: Publication, _ channel: Name, _ attempt: Boxed<PublishAttempt>?, _ requestId: RequestID, on id: ConnectionID) {
+        let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, publication.messageClass)
+        let key = note(kind, requestId, on: id)
+        outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
+    }
+
     /// A request about a channel, which the backplane will answer: under which number it waits.
     func note(_ kind: Pending.Kind, _ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> UInt64 {
+        note(kind, RequestID(request.id.bytes(in: bytes)), on: id)
+    }
+
+    private func note(_ kind: Pending.Kind, _ requestId: RequestID, on id: ConnectionID) -> UInt64 {
         sessions[Int(id.index)].unanswered += 1
-        return pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+        return pending.insert(Pending(kind: kind, connection: id, id: requestId))
     }
 
     /// What makes it a retry. Without `age` it's new, and `since` says nothing.

@@ -81,6 +81,18 @@ final class GatewayLoop {
     var changePaces: [UInt32: ChangePace] = [:]
     var changesHeld: [UInt32: [Int: PresenceChange]] = [:]
 
+    // What a backend is asked.
+    /// Set before the loop's thread begins.
+    var asker: AskShell?
+    var asks = Slab<Asking>()
+    /// By connection: questions that keep it waiting; a refusal that comes after earlier acks; a token that the backend is to check.
+    var askingCounts: [UInt32: Int] = [:]
+    var refusalsDeferred: [UInt32: (WireError, RequestID)] = [:]
+    var tokensShown: [UInt32: Secret] = [:]
+    /// In which channels, and about what at all.
+    var askRules = Grants.none
+    var asksOfChannels: Permissions = []
+
     var pending = Slab<Pending>()
     var publishBatches = Slab<PublishBatch>()
     var outbox: [BackplaneMessage] = []
@@ -128,6 +140,7 @@ final class GatewayLoop {
         self.streamKeys = streamKeys
         self.backplaneMailbox = backplaneMailbox
         self.backplaneWaker = backplaneWaker
+        adoptAsks()
     }
 
     enum ConnectionKind: UInt8 {
@@ -256,6 +269,7 @@ extension GatewayLoop: LoopHandler {
         case .settled(let result, let tag): settled(result, tag: tag)
         case .nodeCount(let count): userPaces.change(nodes: count)
         case .health(let health): healthChanged(health)
+        case .asked(let reply, let tag): asked(reply.value, tag: tag)
         case .revoked(let revocations, let isLive): revoked(revocations, isLive: isLive)
         case .reconfigured(let configuration): reconfigure(configuration)
         case .keySet(let keys):

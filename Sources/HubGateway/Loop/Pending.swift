@@ -94,9 +94,9 @@ struct ChannelState {
 /// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.
 struct EarlyMessages {
     private(set) var messages: [[UInt8]] = []
-    private var bytes = 0
+    private(set) var bytes = 0
     /// What keeping a message costs beside its bytes.
-    private static let overhead = 64
+    static let overhead = 64
 
     /// False when it would pass the limit.
     mutating func add(_ message: UnsafeRawBufferPointer, limit: Int) -> Bool {

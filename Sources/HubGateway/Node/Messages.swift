@@ -92,6 +92,8 @@ enum LoopMessage: Sendable {
     /// How many nodes there are, this one among them.
     case nodeCount(Int)
 
+    /// What became of a question to a backend.
+    case asked(Boxed<AskShell.Reply>, tag: UInt64)
     case health(NodeHealth)
     /// `isLive`: said just now; otherwise read from what is kept.
     case revoked([Revocation], isLive: Bool)

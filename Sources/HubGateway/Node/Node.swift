@@ -16,6 +16,7 @@ package final class Node {
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
     private let keySetReader: KeySetReader?
+    private let asker: AskShell
     private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What the loops serve TLS with; the main thread changes it.
     private var tls: NodeTLS?
@@ -93,7 +94,14 @@ package final class Node {
                 target.waker.wake()
             }
         }
-        for gateway in gateways { gateway.keySetReader = keySetReader }
+        asker = AskShell(configuration, log: log) { reply, loop, tag in
+            targets[loop].mailbox.post(.asked(Boxed(reply), tag: tag))
+            targets[loop].waker.wake()
+        }
+        for gateway in gateways {
+            gateway.keySetReader = keySetReader
+            gateway.asker = asker
+        }
 
         let snapshots = try SnapshotKeeper.open(configuration, log: log, state: state, at: Node.monotonicNow())
         var threads: [LoopThread] = []
@@ -209,6 +217,7 @@ package final class Node {
         }
         backplaneMailbox.post(.reconfigured(configuration))
         backplaneWaker.wake()
+        asker.adopt(configuration)
         keySetReader?.readSoon()
     }
 
@@ -235,6 +244,7 @@ package final class Node {
         backplaneWaker.wake()
         _ = impatient()
         keySetReader?.stop()
+        asker.stop()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }

@@ -8,6 +8,7 @@ import HubWire
 enum SecurityEvent: Int, CaseIterable {
     case badToken, expiredToken, badKey, forbidden, originRefused, rateLimited, flood, tooManyConnections
     case badArrival, badRequest, badHandshake, badFrame
+    case askDenied, askFailed, revoked
 
     var name: String { "\(self)" }
 
