@@ -9,7 +9,7 @@ struct AskMachineTests {
     static let unkept = AskAnswer(.allow(AskAllowance()))
 
     /// A machine with a clock that the test moves.
-    struct Stage {
+    final class Stage {
         var machine: AskMachine
         var now = Instant(nanoseconds: 1_000_000_000_000)
 
@@ -19,9 +19,9 @@ struct AskMachineTests {
             machine = AskMachine(limits)
         }
 
-        mutating func wait(_ span: Span) { now = now + span }
+        func wait(_ span: Span) { now = now + span }
 
-        mutating func ticket(_ key: UInt8 = 1) throws -> AskMachine.Ticket {
+        func ticket(_ key: UInt8 = 1) throws -> AskMachine.Ticket {
             guard case .ask(let ticket) = machine.ask([key], at: now) else { throw Unasked() }
             return ticket
         }
@@ -29,17 +29,17 @@ struct AskMachineTests {
         struct Unasked: Error {}
 
         @discardableResult
-        mutating func answer(_ key: UInt8, _ outcome: AskMachine.Outcome) throws -> AskMachine.Notice? {
+        func answer(_ key: UInt8, _ outcome: AskMachine.Outcome) throws -> AskMachine.Notice? {
             machine.answered(try ticket(key), outcome, at: now)
         }
 
-        mutating func isKnown(_ key: UInt8) -> Bool {
+        func isKnown(_ key: UInt8) -> Bool {
             if case .known = machine.ask([key], at: now) { return true }
             return false
         }
 
         /// nil when somebody would be asked, or nothing need be.
-        mutating func spared(_ key: UInt8 = 9) -> Span? {
+        func spared(_ key: UInt8 = 9) -> Span? {
             if case .spared(let span) = machine.ask([key], at: now) { return span }
             return nil
         }
@@ -49,7 +49,7 @@ struct AskMachineTests {
 
     @Test("an answer holds for its own question, for its ttl")
     func ttl() throws {
-        var stage = Stage()
+        let stage = Stage()
         try stage.answer(1, .answer(Self.allow))
         #expect(stage.isKnown(1))
         #expect(!stage.isKnown(2))
@@ -61,10 +61,10 @@ struct AskMachineTests {
 
     @Test("no ttl: kept as long as the setting says, by default not at all")
     func noTTL() throws {
-        var stage = Stage()
-        try stage.answer(1, .answer(Self.unkept))
-        #expect(!stage.isKnown(1))
-        stage = Stage { $0.cache = .seconds(2) }
+        let plain = Stage()
+        try plain.answer(1, .answer(Self.unkept))
+        #expect(!plain.isKnown(1))
+        let stage = Stage { $0.cache = .seconds(2) }
         try stage.answer(1, .answer(Self.unkept))
         stage.wait(.milliseconds(1_999))
         #expect(stage.isKnown(1))
@@ -74,7 +74,7 @@ struct AskMachineTests {
 
     @Test("no ttl is longer than the longest, zero is none, and a backend's largest number harms nothing")
     func longest() throws {
-        var stage = Stage { $0.cacheMax = .seconds(5) }
+        let stage = Stage { $0.cacheMax = .seconds(5) }
         try stage.answer(1, .answer(AskAnswer(.allow(AskAllowance()), ttl: Span(nanoseconds: .max))))
         try stage.answer(2, .answer(AskAnswer(.allow(AskAllowance()), ttl: .zero)))
         #expect(!stage.isKnown(2))
@@ -86,7 +86,7 @@ struct AskMachineTests {
 
     @Test("denials are kept as allowances are, but \"come back later\" only where it has a ttl itself")
     func denials() throws {
-        var stage = Stage { $0.cache = .seconds(2) }
+        let stage = Stage { $0.cache = .seconds(2) }
         try stage.answer(1, .answer(AskAnswer(.deny(WireError(.forbidden, "no")))))
         try stage.answer(2, .answer(AskAnswer(.deny(WireError(.unavailable, "later")))))
         try stage.answer(3, .answer(AskAnswer(.deny(WireError(.rateLimited, "later")), ttl: .seconds(1))))
@@ -97,7 +97,7 @@ struct AskMachineTests {
 
     @Test("so many are kept, the oldest go; and no large ones")
     func bounded() throws {
-        var stage = Stage { $0.entries = 3 }
+        let stage = Stage { $0.entries = 3 }
         for key: UInt8 in 1...5 { try stage.answer(key, .answer(Self.allow)) }
         #expect(stage.machine.keptCount == 3)
         #expect((1...5).map { stage.isKnown(UInt8($0)) } == [false, false, true, true, true])
@@ -113,7 +113,7 @@ struct AskMachineTests {
 
     @Test("what is forgotten isn't known, and an answer to what was asked before that isn't kept")
     func forget() throws {
-        var stage = Stage()
+        let stage = Stage()
         try stage.answer(1, .answer(Self.allow))
         let ticket = try stage.ticket(2)
         stage.machine.forget()
@@ -128,7 +128,7 @@ struct AskMachineTests {
 
     @Test("it opens at so many failures within the window, and says so once")
     func opens() throws {
-        var stage = Stage()
+        let stage = Stage()
         for _ in 0..<4 { #expect(try stage.answer(1, .failed) == nil) }
         #expect(!stage.machine.isOpen)
         let late = try stage.ticket()
@@ -142,7 +142,7 @@ struct AskMachineTests {
 
     @Test("failures of two windows aren't added up")
     func windows() throws {
-        var stage = Stage()
+        let stage = Stage()
         for _ in 0..<20 {
             for _ in 0..<4 { #expect(try stage.answer(1, .failed) == nil) }
             stage.wait(.seconds(10))
@@ -152,7 +152,7 @@ struct AskMachineTests {
 
     @Test("a backend that answers more often than it fails is asked on; questions that it can't answer don't count against it")
     func mostlyWell() throws {
-        var stage = Stage()
+        let stage = Stage()
         for _ in 0..<50 {
             try stage.answer(1, .answer(Self.unkept))
             try stage.answer(1, .alive)
@@ -164,7 +164,7 @@ struct AskMachineTests {
 
     @Test("after the pause one question probes, the others wait; when it goes well everybody asks again")
     func probe() throws {
-        var stage = Stage { $0.failures = 1 }
+        let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .failed)
         stage.wait(.milliseconds(4_999))
         #expect(stage.spared() == .milliseconds(1))
@@ -178,7 +178,7 @@ struct AskMachineTests {
 
     @Test("each probe that fails doubles the pause, up to a minute; one that went well makes it short again")
     func doubles() throws {
-        var stage = Stage { $0.failures = 1 }
+        let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .failed)
         for pause: UInt64 in [5, 10, 20, 40, 60, 60] {
             #expect(stage.spared() == .seconds(pause))
@@ -193,7 +193,7 @@ struct AskMachineTests {
 
     @Test("a probe that never reached the backend leaves the place to the next one")
     func probeUnasked() throws {
-        var stage = Stage { $0.failures = 1 }
+        let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .failed)
         stage.wait(.seconds(5))
         #expect(try stage.answer(1, .unasked) == nil)
@@ -203,7 +203,7 @@ struct AskMachineTests {
 
     @Test("what is known is answered while it's open")
     func knownWhileOpen() throws {
-        var stage = Stage { $0.failures = 1 }
+        let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .answer(Self.allow))
         try stage.answer(2, .failed)
         #expect(stage.isKnown(1))
@@ -212,7 +212,7 @@ struct AskMachineTests {
 
     @Test("another backend begins anew: nothing known, nobody spared, and a probe of the old one decides nothing")
     func anew() throws {
-        var stage = Stage { $0.failures = 1 }
+        let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .answer(Self.allow))
         try stage.answer(2, .failed)
         stage.wait(.seconds(5))

@@ -91,7 +91,8 @@ extension GatewayLoop {
     /// Too much has come from one that waits for an answer: the rest waits in the kernel.
     func holdBackReading(_ id: ConnectionID, holding bytes: Int) {
         let limits = configuration.limits
-        guard askingCounts[id.index] != nil, bytes > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
+        guard askingCounts[id.index] != nil,
+            bytes > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
         else { return }
         net.holdReading(id)
     }
@@ -209,7 +210,8 @@ extension GatewayLoop {
 
     /// A token that the hub can't read: it's the backend's.
     func shownToken(_ token: UnsafeRawBufferPointer) throws(WireError) -> Secret {
-        guard (1...TokenVerifier.byteCountMax).contains(token.count), token.allSatisfy({ $0 > 0x20 && $0 != 0x7F }), UTF8Check.isValid(token)
+        guard (1...TokenVerifier.byteCountMax).contains(token.count), token.allSatisfy({ $0 > 0x20 && $0 != 0x7F }),
+            UTF8Check.isValid(token)
         else { throw WireError(.tokenInvalid, "the token isn't valid") }
         return Secret([UInt8](token))
     }

@@ -5,7 +5,8 @@ import HubNet
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
     static let all: [Setting] = [
-        node, tls, redis, embedded, access, tokens, hooks, ask, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
+        node, tls, redis, embedded, access, tokens, hooks, ask, presence, typing, limits, paces, deflate, deadlines, namespaces,
+        diagnostics,
     ].flatMap { $0 }
 
     private static let node: [Setting] = [

@@ -24,7 +24,10 @@ extension GatewayLoop {
         case .server: return methodNotAllowed(route)
         case .alive: return .respond(health(isAlive: true))
         case .ready: return .respond(health(isAlive: false))
-        case .metrics: return authorized(request, .read, on: id) { .respond(Metrics.response(state, limits: net.limits, configuration, asks: asker?.numbers ?? [])) }
+        case .metrics:
+            return authorized(request, .read, on: id) {
+                .respond(Metrics.response(state, limits: net.limits, configuration, asks: asker?.numbers ?? []))
+            }
         case .page: return .respond(Page.response())
         case .socket: return openSocket(request, on: id)
         case .stream: return openStream(request, on: id)
@@ -218,7 +221,9 @@ extension GatewayLoop {
                     .unauthenticated,
                     "a token in the URL isn't taken here (auth.queryToken): send it in the Authorization header, or by connect")
             }
-            if isBackendIssuer { return .shown(try token.withUnsafeBytes { raw in Result { () throws(WireError) in try shownToken(raw) } }.get()) }
+            if isBackendIssuer {
+                return .shown(try token.withUnsafeBytes { raw in Result { () throws(WireError) in try shownToken(raw) } }.get())
+            }
             return .token(try token.withUnsafeBytes { judge($0) }.get())
         }
         if request.header("authorization") != nil { throw foreignCredential(request, "a token, or no such header") }

@@ -5,7 +5,9 @@ import HubWire
 
 /// `/metrics` in the Prometheus text format (version 0.0.4). Label values come from closed lists; no user, channel or address is one.
 enum Metrics {
-    static func response(_ state: NodeState, limits: NetLimits, _ configuration: Configuration, asks: [AskShell.Numbers]) -> HTTPResponse {
+    static func response(_ state: NodeState, limits: NetLimits, _ configuration: Configuration, asks: [AskShell.Numbers])
+        -> HTTPResponse
+    {
         HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(
@@ -15,7 +17,11 @@ enum Metrics {
                 ).utf8))
     }
 
-    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, limits: NetLimits, asks: [AskShell.Numbers]) -> String {
+    static func text(
+        _ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, limits: NetLimits, asks: [AskShell.Numbers]
+    )
+        -> String
+    {
         var page = MetricsPage()
         page.gauge("hub_ready", "1 while /readyz says yes.", isReady ? 1 : 0)
         page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })

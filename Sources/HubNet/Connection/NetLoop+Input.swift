@@ -182,7 +182,9 @@ extension NetLoop {
     /// Hands on no further message of this connection until `goOnReading`: they wait, stored as far as they were read, else in the kernel. Pings wait, too,
     /// and it isn't judged whether the peer lives: for a short time that has an end of its own.
     package func holdReading(_ id: ConnectionID) {
-        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open, connection.pointee.form != .events else { return }
+        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open, connection.pointee.form != .events else {
+            return
+        }
         connection.pointee.flags.insert(.isHeldBack)
         pause(id.index, connection)
     }
