@@ -25,6 +25,9 @@ package struct PresenceTimers: Sendable, Equatable {
         return step > 1 ? moment - moment % step : moment
     }
 
+    /// How often channels are looked through for members of dead nodes: nine times within the longest gap, as sweeps for users at least are.
+    package var memberSweepInterval: Span { max(.milliseconds(1), gapMax.scaled(by: 0.1)) }
+
     /// What versions are rounded down to, in microseconds.
     package var versionStep: UInt64 { max(1, lastSeenStep.nanoseconds / 1_000) }
 }

@@ -78,6 +78,7 @@ final class CommandEncoder {
         case .trial(_, let partition): trial(partition, &out)
         case .strangers(let call): strangers(call, &out, scripts)
         case .members(let call): members(call, &out, scripts)
+        case .memberFind(let sweep): memberFind(sweep, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)

@@ -363,6 +363,7 @@ package final class RedisBackend {
         case .trial(let number, _): probeTried(number, isFull: false)
         case .strangers(let call): strangersFound(call, reply)
         case .members(let call): members?.replied(call, reply)
+        case .memberFind(let sweep): members?.found(sweep, reply)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -392,6 +393,7 @@ package final class RedisBackend {
         case .trial(let number, _): if error.code != .unavailable { probeTried(number, isFull: error.code == .storeFull) }
         case .strangers: strangers.ended()
         case .members(let call): members?.failed(call, error)
+        case .memberFind(let sweep): members?.failed(sweep, error)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }

@@ -32,6 +32,11 @@ package final class MembersMachine {
     var lastAnswer: UInt64 = 0
     var lastView: UInt64 = 0
 
+    var sweeps = [Sweep](repeating: Sweep(), count: Partition.count)
+    var sweepsScanned = Instant(nanoseconds: 0)
+    /// Nodes that live: they share the sweeps.
+    package var nodesLive = 1
+
     var isUp = false
     var actions: [MembersAction] = []
     package internal(set) var numbers = Numbers()
@@ -74,6 +79,13 @@ package final class MembersMachine {
         case reap(MemberChannel)
         case list(MemberChannel, view: UInt64)
         case page(RequestTag, Name)
+        case sweep(partition: Int)
+    }
+
+    /// Of one partition.
+    struct Sweep {
+        var next = Instant(nanoseconds: 0)
+        var isUnderWay = false
     }
 
     struct Answer {
@@ -213,6 +225,7 @@ package final class MembersMachine {
             schedule(channel)
             removeIfUnused(channel)
         }
+        sweep(at: now)
         numbers.channels = channels.count
     }
 

@@ -30,7 +30,12 @@ extension CommandEncoder {
             return [
                 of(call.channel, .sortedSet, KeySpace.Kind.memberLeases, "the nodes of the members"),
                 of(call.channel, .hash, KeySpace.Kind.memberMeta, "the meta key of the members"),
-                of(call.channel, .hash, KeySpace.Kind.memberUsers, "the members"),
+                of(call.channel, .hash, KeySpace.Kind.memberUsers, "the members"), occupied(Partition.of(call.channel)),
+            ]
+        case .memberFind(let sweep):
+            return [
+                occupied(sweep.partition),
+                KeyOfOurs(kind: .hash, key: keys.key(sweep.partition, KeySpace.Kind.memberSweeps), word: "the key of the members' sweeps"),
             ]
         case .settle(let report, _): return [of(report.user, .hash, KeySpace.Kind.budgets, "the user's budgets")]
         case .hooks(let call):
@@ -61,6 +66,10 @@ extension CommandEncoder {
 
     private func of(_ name: Name, _ type: KeyOfOurs.Kind, _ kind: StaticString, _ word: StaticString) -> KeyOfOurs {
         KeyOfOurs(kind: type, key: keys.key(Partition.of(name), kind, name.bytes), word: word)
+    }
+
+    private func occupied(_ partition: Int) -> KeyOfOurs {
+        KeyOfOurs(kind: .sortedSet, key: keys.key(partition, KeySpace.Kind.occupied), word: "the occupied channels")
     }
 
     private func presenceMeta(_ partition: Int) -> KeyOfOurs {

@@ -33,6 +33,7 @@ enum Call {
     case strangers(StrangersCall)
     case control(Name, [UInt8], RequestTag)
     case members(MembersCall)
+    case memberFind(MemberSweep)
     case ping
     case setUp(SetUp)
 
@@ -50,8 +51,7 @@ enum Call {
     var isScript: Bool {
         switch self {
         case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks,
-            .strangers,
-            .members:
+            .strangers, .members, .memberFind:
             true
         case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false
         }
@@ -80,6 +80,7 @@ extension Call {
         case .strangers(let call): call.lane
         case .control(let node, _, _): Partition.of(node)
         case .members(let call): Partition.of(call.channel)
+        case .memberFind(let sweep): sweep.partition
         case .states, .ping, .setUp: Lane.several
         }
     }
@@ -98,6 +99,7 @@ extension Call {
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
         case .hooks: .foreignKey("some of the webhooks")
         case .members(let call): .foreignKey(channel: call.channel)
+        case .memberFind: .foreignKey("some of the occupied channels")
         case .announce: .foreignKey("the list of nodes")
         case .apply(let call) where call.operations.count == 1: .foreignKey("the user \(call.operations[0].user)")
         case .apply, .refresh, .find, .expire, .states: .foreignKey("some of the users")
