@@ -4,7 +4,7 @@
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case head, chunked, frames, handshake, proxy, inflate, envelope, packed, short, payload, answer, publication, reply, page, snapshot
-    case events, control, trail, token, claims, pattern, keySet
+    case events, control, trail, members, hooks, token, claims, pattern, keySet
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -30,6 +30,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .pattern: try fuzzPattern(bytes)
         case .keySet: try fuzzKeySet(bytes)
         case .trail: try fuzzTrail(bytes)
+        case .members: try fuzzMembers(bytes)
+        case .hooks: try fuzzHooks(bytes)
         }
     }
 }
