@@ -115,6 +115,21 @@ extension Backplane: BrokerDelegate {
             ])
     }
 
+    func renewed(_ channel: Name, wasAcknowledged place: Position) {
+        numbers.channelsRenewed += 1
+        // One failover may concern thousands; hub_channels_renewed_total has them all.
+        if let told = numbers.renewalTold, now.since(told) < .seconds(10) { return }
+        numbers.renewalTold = now
+        log.warning(
+            "redis.tookBack",
+            [
+                "channel": "\(channel)", "position": "\(place)",
+                "message":
+                    "acknowledged, and Redis has it no more (a failover, or older data): whoever stood before it is told. Other channels may be"
+                    + " concerned too: hub_channels_renewed_total counts them, docs/redis.md says what makes this rare",
+            ])
+    }
+
     // MARK: Health
 
     /// Sends a probe when one is due, and notices those that don't come back.

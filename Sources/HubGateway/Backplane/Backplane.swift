@@ -128,6 +128,7 @@ final class Backplane {
             carryOutRecovery()
             numbers.recovery = recovery.numbers
             numbers.recoveryBytes = recovery.bytes
+            numbers.acknowledgementsForgotten = broker.forgottenAcknowledgements
             advanceExchange()
             hooks.tick(nodes: machine.nodes.count, at: now)
             numbers.hooks = hooks.numbers

@@ -94,6 +94,13 @@ enum Metrics {
             sum(loops) { $0.net.events })
         page.counter(
             "hub_control_foreign_total", "Messages on the node's control channel that weren't understood.", backplane.controlForeign)
+        page.counter(
+            "hub_channels_renewed_total", "Channels that got a new epoch because Redis took back what this node had acknowledged.",
+            backplane.channelsRenewed)
+        page.counter(
+            "hub_acknowledged_forgotten_total",
+            "Acknowledged places that weren't remembered until they were an hour old, for want of room.",
+            backplane.acknowledgementsForgotten)
         page.gauge("hub_send_memory_bytes", "Memory of what waits to be sent.", UInt64(max(limits.sendMemory.inUse, 0)))
         page.gauge("hub_send_memory_limit_bytes", "limits.sendMemory.", UInt64(max(limits.sendMemory.limit, 0)))
         page.family(

@@ -10,13 +10,15 @@ extension CommandEncoder {
             var dedup = ByteBuffer(capacity: 64)
             dedup.append(keys.partitions[Partition.of(publish.channel)])
             dedup.append(KeySpace.Kind.dedup)
-            fingerprint.appendDedupName(channel: publish.channel, publish.publication, to: &dedup)
+            fingerprint.appendDedupName(
+                channel: publish.channel, user: publish.publication.user, id: publish.publication.messageId, to: &dedup)
             return [
                 meta(publish.channel), stream(publish.channel), KeyOfOurs(kind: .string, key: dedup.copyBytes(), word: "the dedup key"),
                 generation(publish.channel),
             ]
         case .history(let history): return [meta(history.channel), stream(history.channel), generation(history.channel)]
         case .tip(_, _, let channel): return [meta(channel), stream(channel), generation(channel)]
+        case .renew(let entry): return [meta(entry.channel), stream(entry.channel), generation(entry.channel)]
         case .markRead(let read): return [meta(read.channel), reads(read.channel)]
         case .marks(let marks): return [meta(marks.channel), reads(marks.channel)]
         case .position(_, _, .channel(let channel)): return [meta(channel)]

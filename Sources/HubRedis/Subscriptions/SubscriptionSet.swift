@@ -9,34 +9,6 @@ import HubWire
 /// One command for a channel is under way at a time; the opposite wish waits for its reply. So an UNSUBSCRIBE can't overtake the
 /// SUBSCRIBE that follows it, in either direction.
 package struct SubscriptionSet {
-    /// Who listens.
-    package enum Subject: Equatable {
-        case channel(Name)
-        case feed(Int)
-        /// The node's own messages, in a partition.
-        case probe(Int)
-        /// Other nodes' words to this one, in a partition.
-        case control(Int)
-        /// One user's transitions, without positions: its record is read again after each subscribing.
-        case user(Name)
-
-        /// A subject with positions counts as heard only when its position is known.
-        package var hasPosition: Bool {
-            switch self {
-            case .channel, .feed: true
-            case .probe, .control, .user: false
-            }
-        }
-
-        package var lane: Int {
-            switch self {
-            case .channel(let channel): Partition.of(channel)
-            case .user(let user): Partition.of(user)
-            case .feed(let partition), .probe(let partition), .control(let partition): partition
-            }
-        }
-    }
-
     package enum State: Equatable {
         /// Not subscribed, and no command under way.
         case absent
@@ -432,6 +404,13 @@ package struct SubscriptionSet {
             if quiet == 2 { due.append(index) }
         }
         return due
+    }
+
+    /// Whether its position may be read now, because there's news of it: as if it had been idle.
+    package mutating func looks(_ index: Int) -> Bool {
+        guard self[index].state == .live, !self[index].feed.isFilling else { return false }
+        entries[index]?.quiet = 1
+        return true
     }
 
     /// The link that had `lanes` is lost, or others have them now: all that's wanted is to be subscribed anew, all else is forgotten.
