@@ -73,6 +73,42 @@ private final class Bench {
 }
 
 @Suite("Members machine") struct MembersMachineTests {
+    @Test("devices without names are as many as connections, and a new one takes no lingering one's place")
+    func unnamedDevices() {
+        let bench = Bench()
+        for connection in 1...3 as ClosedRange<UInt64> { bench.join("alice", connection, device: .empty) }
+        bench.pass(.milliseconds(250))
+        let first = bench.changes()
+        #expect(first.flatMap(\.users) == [MemberCount(user: "alice", devices: 3)])
+        bench.say(first[0].tag)
+        bench.machine.closed(connection: 2, isClean: false, at: bench.now)
+        bench.join("alice", 4, device: .empty)
+        bench.pass(.milliseconds(250))
+        let second = bench.changes()
+        #expect(second.flatMap(\.users) == [MemberCount(user: "alice", devices: 4)])
+        bench.say(second[0].tag, sequence: 6)
+        bench.pass(.seconds(11))
+        #expect(bench.changes().flatMap(\.users).last == MemberCount(user: "alice", devices: 3))
+    }
+
+    @Test("a connection is in the channels that it joined and didn't leave, in whichever order")
+    func channelsOfAConnection() {
+        let bench = Bench()
+        for channel in ["a", "b", "c"] as [Name] {
+            bench.machine.joined(channel, connection: 1, user: "alice", device: "phone", isVisible: true, at: bench.now)
+        }
+        bench.machine.left("a", connection: 1, at: bench.now)
+        bench.machine.left("a", connection: 1, at: bench.now)
+        bench.machine.left("c", connection: 1, at: bench.now)
+        bench.machine.left("b", connection: 2, at: bench.now)
+        bench.pass(.milliseconds(250))
+        let told = bench.take().compactMap { if case .change(let users, let channel, _) = $0 { (channel, users) } else { nil } }
+        #expect(told.map(\.0) == ["b"])
+        bench.machine.closed(connection: 1, isClean: true, at: bench.now)
+        bench.machine.tick(at: bench.now + .seconds(1))
+        #expect(bench.machine.numbers.channels == 1)
+    }
+
     @Test("what happens within 200 ms leaves in one call, what is there by then and nothing that came and went")
     func collected() {
         let bench = Bench()

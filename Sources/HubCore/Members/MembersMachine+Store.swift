@@ -7,7 +7,7 @@ extension MembersMachine {
     func touch(_ user: Name, in channel: MemberChannel, at now: Instant) {
         guard let member = channel.users[user], !member.isDirty else { return }
         guard !member.isSettled else {
-            if member.holders.isEmpty { channel.users[user] = nil }
+            if member.isEmpty { channel.users[user] = nil }
             return
         }
         channel.users[user]?.isDirty = true
@@ -35,7 +35,7 @@ extension MembersMachine {
             guard let member = channel.users[user] else { continue }
             guard !member.isSettled else {
                 channel.users[user]?.isDirty = false
-                if member.holders.isEmpty { channel.users[user] = nil }
+                if member.isEmpty { channel.users[user] = nil }
                 continue
             }
             let count = MemberCount(user: user, devices: member.devices)

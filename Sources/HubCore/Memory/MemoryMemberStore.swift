@@ -6,8 +6,7 @@ package final class MemoryMemberStore: MemberStore {
     package weak var delegate: (any MemberStoreDelegate)?
     private let members: MemoryMembers
     private let node: Name
-    private var outputs = Queue<Output>()
-    private var isAdvancing = false
+    private let outputs = Outputs<Output>()
     private var faults = Faults()
 
     /// `node`: the incarnation.
@@ -46,15 +45,11 @@ package final class MemoryMemberStore: MemberStore {
     }
 
     package func advance(at now: Instant) {
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
-        for _ in 0..<8 where !outputs.isEmpty {
-            for _ in 0..<outputs.count {
-                if let output = outputs.popFirst() { deliver(output) }
-            }
+        outputs.advance {
+            deliver($0)
+        } rest: {
+            members.advance(at: now)
         }
-        members.advance(at: now)
     }
 
     func hear(_ news: MembersNews, _ channel: Name) {

@@ -35,7 +35,7 @@ extension Backplane: BrokerDelegate {
     func carryOutRecovery() {
         while !recovery.actions.isEmpty {
             let actions = recovery.actions
-            recovery.actions.removeAll(keepingCapacity: true)
+            recovery.actions.removeAllForReuse()
             for action in actions { carryOut(action) }
         }
     }

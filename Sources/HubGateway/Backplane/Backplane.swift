@@ -90,7 +90,8 @@ final class Backplane {
         self.recovery.setNamespaces(namespaces)
         revocations = RevocationKeeper(at: now)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
-        machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
+        machine = PresenceMachine(
+            timers: timers, node: node.name, incarnation: node.incarnation, tagSpace: Backplane.machineTags, chance: chance, at: now)
         var chance = chance
         members = MembersMachine(
             timers: timers, node: node.incarnation, tagSpace: Backplane.memberTags, chance: Chance(seed: chance.next()))
@@ -116,7 +117,7 @@ final class Backplane {
         self.now = now
         mailbox.take(into: &mail)
         for message in mail { receive(message) }
-        mail.removeAll(keepingCapacity: true)
+        mail.removeAllForReuse()
         if now.since(tickedAt) >= .milliseconds(20) {
             tickedAt = now
             machine.tick(at: now)
@@ -271,7 +272,7 @@ final class Backplane {
     private func flush() {
         for loop in outgoing.indices where !outgoing[loop].isEmpty {
             loops[loop].mailbox.post(contentsOf: outgoing[loop])
-            outgoing[loop].removeAll(keepingCapacity: true)
+            outgoing[loop].removeAllForReuse()
             if loop != ownLoop { loops[loop].waker.wake() }
         }
     }

@@ -33,7 +33,7 @@ extension GatewayLoop: ServerHandler {
         var session = Session(
             generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
         session.format = format
-        session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
+        session.device = device
         session.defaultChannel = defaultChannel
         switch credential {
         case .token(let claims):
@@ -72,6 +72,18 @@ extension GatewayLoop: ServerHandler {
         } else {
             open(id)
         }
+    }
+
+    /// What its device is called, where the client didn't say. Cost: some allocations.
+    private func deviceName(of session: Session) -> Name {
+        session.device.isEmpty ? DeviceName.standard(of: node.connection(session.serial)) : session.device
+    }
+
+    /// The same for one that says something, and will say more: it's kept.
+    func deviceName(of id: ConnectionID) -> Name {
+        let index = Int(id.index)
+        if sessions[index].device.isEmpty { sessions[index].device = deviceName(of: sessions[index]) }
+        return sessions[index].device
     }
 
     /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed.
@@ -117,7 +129,7 @@ extension GatewayLoop: ServerHandler {
         }
         let session = sessions[index]
         let welcome = Welcome(
-            connection: node.connection(session.serial), node: node.name, user: session.user, device: session.device,
+            connection: node.connection(session.serial), node: node.name, user: session.user, device: deviceName(of: session),
             pingMilliseconds: configuration.ping.milliseconds, messageBytesMax: UInt64(configuration.limits.messageBytes),
             channelsMax: UInt64(configuration.limits.channels), channels: channels, tokenExpires: session.tokenExpires)
         if session.isStream {

@@ -126,7 +126,7 @@ extension GatewayLoop {
         }
         _ = stopCatchingUp(id, joining.slot)
         channelStates[joining.slot].isLive = true
-        channelStates[joining.slot].position = answer.position
+        channelStates[joining.slot].offset = answer.position.offset
         if channels.add(id.index, to: joining.slot, sessions[Int(id.index)].format) {
             numbers.subscriptions += 1
             memberJoined(id, channels.name(at: joining.slot))

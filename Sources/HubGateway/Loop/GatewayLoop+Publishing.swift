@@ -16,7 +16,7 @@ extension GatewayLoop {
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
-                messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
+                messageClass: messageClass, user: session.user, device: deviceName(of: id), messageId: try messageId(of: request, bytes),
                 time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
             let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
             let key = note(kind, request, bytes, on: id)
@@ -88,13 +88,13 @@ extension GatewayLoop {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
             // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
-            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].position.offset {
+            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].offset {
                 throw WireError(
-                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].position.offset)")
+                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].offset)")
             }
             let key = note(.read(channel: channel), request, bytes, on: id)
             let publication = Publication(
-                messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
+                messageClass: .read, user: session.user, device: deviceName(of: id), messageId: .empty, time: wallMilliseconds(),
                 payload: [UInt8](payload), payloadFormat: request.format.payload)
             outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
         } catch {
@@ -123,7 +123,7 @@ extension GatewayLoop {
     /// Encoded once for each format, handed to every member: no allocation, no retain for each of them.
     func deliver(_ delivery: DurableDelivery) {
         guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
-        channelStates[slot].position = delivery.publication.position
+        channelStates[slot].offset = delivery.publication.position.offset
         fanOut(to: slot, as: .publication, at: delivery.publication.position) {
             EnvelopeEncoder.publication(
                 delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, format: $0, into: &$1)
@@ -151,7 +151,7 @@ extension GatewayLoop {
     /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        channelStates[slot].position = position
+        channelStates[slot].offset = position.offset
         numbers.resyncs += 1
         fanOut(to: slot, as: .system, at: position) {
             EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), format: $0, into: &$1)

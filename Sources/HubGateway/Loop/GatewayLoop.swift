@@ -80,6 +80,8 @@ final class GatewayLoop {
     /// By connection: how fast it's told, and what it isn't told yet, by the user's place.
     var changePaces: [UInt32: ChangePace] = [:]
     var changesHeld: [UInt32: [Int: PresenceChange]] = [:]
+    /// For a flush of presence: who is told what.
+    var watcherScratch: [UInt64] = []
 
     var pending = Slab<Pending>()
     var publishBatches = Slab<PublishBatch>()
@@ -192,7 +194,7 @@ extension GatewayLoop: LoopHandler {
     private func postOutbox() {
         guard !outbox.isEmpty else { return }
         backplaneMailbox.post(contentsOf: outbox)
-        outbox.removeAll(keepingCapacity: true)
+        outbox.removeAllForReuse()
         if backplane == nil { backplaneWaker.wake() }
     }
 
@@ -200,7 +202,7 @@ extension GatewayLoop: LoopHandler {
         mailbox.take(into: &inbox)
         guard !inbox.isEmpty else { return }
         for message in inbox { receive(message) }
-        inbox.removeAll(keepingCapacity: true)
+        inbox.removeAllForReuse()
     }
 
     private func tellNumbers() {

@@ -84,11 +84,12 @@ struct Joining {
 
 /// What a loop knows of a channel beside its members.
 struct ChannelState {
-    /// Somebody has been joined: members hear everything after `position`.
-    var isLive = false
-    var position = Position.start
+    /// How far those who hear it have been told.
+    var offset: UInt64 = 0
     /// Those who aren't members yet: they wait for an answer, or are catching up.
-    var interest = 0
+    var interest: Int32 = 0
+    /// Somebody has been joined: members hear everything after `offset`.
+    var isLive = false
 }
 
 /// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.
