@@ -79,8 +79,10 @@ package final class MemoryBroker: Broker {
             case .notPublished: break
             }
         }
-        guard idCount < limits.messageIds else { return outputs.append(.published(.failure(MemoryBroker.full("message ids")), tag)) }
-        guard historyBytes + MemoryChannel.cost(of: publication) <= limits.historyBytes else {
+        guard idCount < limits.messageIds || Self.isKeptAnyway(name) else {
+            return outputs.append(.published(.failure(MemoryBroker.full("message ids")), tag))
+        }
+        guard historyBytes + MemoryChannel.cost(of: publication) <= limits.historyBytes || Self.isKeptAnyway(name) else {
             return outputs.append(.published(.failure(MemoryBroker.full("bytes of history")), tag))
         }
 
@@ -304,6 +306,9 @@ package final class MemoryBroker: Broker {
     private static func digest(of publication: Publication) -> UInt64 {
         publication.payload.withUnsafeBytes { FNV1a.hash($0, seed: 0xCBF2_9CE4_8422_2325 ^ UInt64(publication.contentByte)) }
     }
+
+    /// Revocations are few, and bounded by their own list: a full hub has to be able to shut tokens out.
+    private static func isKeptAnyway(_ channel: Name) -> Bool { channel == RevocationKeeper.channel }
 
     private static func full(_ what: String) -> WireError {
         WireError(.storeFull, "the embedded broker holds as many \(what) as it may", retryAfter: 2_000)

@@ -50,6 +50,9 @@ enum BackplaneMessage: Sendable {
     /// What became of a webhook's request.
     case hookAnswered(Result<FetchAnswer, FetchFailure>, number: UInt64, partition: Int)
 
+    /// Revocations that are on the disk now, or why they aren't.
+    case journaled([RevocationJournal.Entry], NetError?)
+
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.
     case stop

@@ -16,6 +16,7 @@ package final class Node {
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
     private let keySetReader: KeySetReader?
+    private let journal: RevocationJournal?
     private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What the loops serve TLS with; the main thread changes it.
     private var tls: NodeTLS?
@@ -96,6 +97,12 @@ package final class Node {
         for gateway in gateways { gateway.keySetReader = keySetReader }
 
         let snapshots = try SnapshotKeeper.open(configuration, log: log, state: state, at: Node.monotonicNow())
+        let journal = snapshots?.0.journal
+        self.journal = journal
+        try journal?.start { entries, error in
+            backplaneMailbox.post(.journaled(entries, error))
+            backplaneWaker.wake()
+        }
         var threads: [LoopThread] = []
         if usesRedis {
             let backend: RedisBackend
@@ -124,6 +131,7 @@ package final class Node {
                         mailbox: backplaneMailbox,
                         loops: targets, ownLoop: nil, at: start)
                     queue.hookDelegate = backplane
+                    backplane.logsPersonal = configuration.logPersonal
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
@@ -171,6 +179,8 @@ package final class Node {
                             chance: Chance(seed: seed), mailbox: backplaneMailbox,
                             loops: targets, ownLoop: 0, at: start)
                         queue.hookDelegate = backplane
+                        backplane.logsPersonal = configuration.logPersonal
+                        if let journal { backplane.keep(in: journal) }
                         gateway.backplane = backplane
                         backplane.start(at: start)
                     }
@@ -235,6 +245,7 @@ package final class Node {
         backplaneWaker.wake()
         _ = impatient()
         keySetReader?.stop()
+        journal?.stop()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }
