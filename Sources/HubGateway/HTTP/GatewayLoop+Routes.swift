@@ -213,7 +213,10 @@ extension GatewayLoop {
         }
         if request.header("authorization") != nil { throw foreignCredential(request, "a token, or no such header") }
         guard configuration.isDevelopment else { return .later }
-        if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .named(user) }
+        if let user = try parameter("user", of: request, limit: Name.lengthMax) {
+            if let problem = TokenClaims.problem(ofUser: user) { throw WireError(.badName, "user in the URL must be \(problem)") }
+            return .named(user)
+        }
         if !configuration.tokenKeys.isEmpty { return .later }
         throw WireError(.unauthenticated, "add ?user=NAME to the URL: in development mode that's all it takes")
     }
