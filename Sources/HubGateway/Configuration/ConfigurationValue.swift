@@ -34,4 +34,22 @@ package indirect enum ConfigurationValue: Sendable, Equatable {
         case .object: "an object"
         }
     }
+
+    /// As `shown`, where a word is expected: what is as long as a secret isn't shown.
+    package var cautious: String {
+        if case .text(let text) = self, text.utf8.count <= 8 { return shown }
+        return sort
+    }
+
+    /// What kind of thing stands there, and no more, where it may be a secret.
+    package var sort: String {
+        switch self {
+        case .null: "null"
+        case .boolean: "true or false"
+        case .integer, .number: "a number"
+        case .text(let text): "a text of \(text.utf8.count) bytes"
+        case .list: "a list"
+        case .object: "an object"
+        }
+    }
 }

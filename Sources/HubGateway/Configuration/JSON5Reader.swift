@@ -74,9 +74,12 @@ package struct JSON5Reader {
         case "": throw failure("a value is expected, not \(found)")
         default:
             if let number = JSON5Number.read(word) { return number }
-            throw failure("\(shownText(word)) is no value; text stands between quotes", at: start)
+            throw failure("\(Self.shown(word)) is no value; text stands between quotes", at: start)
         }
     }
+
+    /// A secret that lacks its quotes is longer than what shows here.
+    private static func shown(_ word: String) -> String { word.utf8.count <= 5 ? shownText(word) : "a word of \(word.utf8.count) bytes" }
 
     private mutating func object(depth: Int) throws(Failure) -> ConfigurationValue {
         guard depth <= Self.depthMax else { throw failure("nested deeper than \(Self.depthMax) levels") }
