@@ -306,6 +306,7 @@ extension GatewayLoop: ServerHandler {
         self.configuration = configuration
         origins = OriginList(configuration.origins)
         paces = Paces(configuration.limits)
+        countConnections()
         userPaces.change(configuration.limits)
         net.change(Node.limits(configuration, over: net.limits))
         typingThrottle.throttle = configuration.typing.throttle

@@ -189,7 +189,11 @@ extension GatewayLoop {
         }
         for slot in followed.slots(of: id.index) where !rights.maySeeMembers(of: followed.name(at: slot)) {
             numbers.rightsLost += 1
-            unfollow(id, followed.name(at: slot))
+            let channel = followed.name(at: slot)
+            unfollow(id, channel)
+            // Whoever isn't in the channel any more has been told so.
+            guard channels.slots(of: id.index).contains(where: { channels.name(at: $0) == channel }) else { continue }
+            refuse(WireError(.forbidden, Self.membersOf + "\(channel)"), RequestID.none, on: id)
         }
         var unwatched = 0
         for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot), by: configuration.watchRule) {
