@@ -14,7 +14,10 @@ extension Backplane {
             switch action {
             case .subscribe: broker.subscribe(revocationChannel, tag: tag, at: now)
             case .read(let query): broker.readHistory(of: revocationChannel, query, tag: tag, at: now)
-            case .check(let query): broker.readHistory(of: revocationChannel, query, tag: Backplane.revocationCheckTag, at: now)
+            case .check(let query):
+                // The embedded broker loses nothing while the process lives.
+                guard ownLoop == nil else { continue }
+                broker.readHistory(of: revocationChannel, query, tag: Backplane.revocationCheckTag, at: now)
             case .publish(let publication): broker.publish(publication, to: revocationChannel, attempt: nil, tag: tag, at: now)
             case .tell(let news, let isLive): postToAll(.revoked(news, isLive: isLive))
             case .foreign: numbers.controlForeign += 1

@@ -48,7 +48,7 @@ final class Backplane {
     var logsPersonal = true
     private var tickedAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
-    private let ownLoop: Int?
+    let ownLoop: Int?
     private var hasStopped = false
     /// As the loops know it.
     private var nodeCount = 1
