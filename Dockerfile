@@ -28,6 +28,8 @@ RUN apt-get update -q \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin hub
 COPY --from=build /out/ /usr/local/bin/
+# The swarm's scenarios, beside the program as it looks for them.
+COPY config/swarm /usr/local/share/hub/swarm
 COPY scripts/healthcheck /usr/local/bin/healthcheck
 USER hub
 EXPOSE 8080

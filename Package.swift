@@ -100,9 +100,11 @@ let package = Package(
 
         // Benchmarks: one program for each hot path.
         tool("bench-net", ["HubNet", "HubBase", "CHubShims"], path: "Benchmarks/Net"),
+        tool("bench-paths", ["HubToken", "HubRedis", "HubCore", "HubNet", "HubWire", "HubBase"], path: "Benchmarks/Paths"),
         tool("bench-count", ["CCounting", "HubGateway", "HubCore", "HubNet"], path: "Benchmarks/Counting"),
         tool(
             "bench-presence", ["HubRedis", "HubCore", "HubNet", "HubWire", "HubBase", "CHubShims"], path: "Benchmarks/PresenceScale"),
+        tool("bench-token", ["HubToken", "HubBase"], path: "Benchmarks/Token"),
         .target(name: "CCounting", path: "Benchmarks/CCounting"),
         .executableTarget(
             name: "bench-scan", dependencies: ["HubWire", "HubBase"], path: "Benchmarks/Scan",

@@ -2,6 +2,7 @@
 #include "CCounting.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,19 +42,32 @@ extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
+extern void __libc_free(void *);
 
 static _Atomic uint64_t allocations, retains;
+// What is allocated and not freed, with the word that the C library keeps before each block.
+static _Atomic int64_t live;
 
 static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); }
 
-void *malloc(size_t size) { count(&allocations); note(__builtin_return_address(0)); return __libc_malloc(size); }
-void *calloc(size_t count_, size_t size) { count(&allocations); return __libc_calloc(count_, size); }
-void *realloc(void *block, size_t size) { count(&allocations); return __libc_realloc(block, size); }
-void *memalign(size_t alignment, size_t size) { count(&allocations); return __libc_memalign(alignment, size); }
-void *aligned_alloc(size_t alignment, size_t size) { count(&allocations); return __libc_memalign(alignment, size); }
-int posix_memalign(void **result, size_t alignment, size_t size) {
+static void *taken(void *block) {
     count(&allocations);
-    *result = __libc_memalign(alignment, size);
+    if (block) atomic_fetch_add_explicit(&live, (int64_t)(malloc_usable_size(block) + sizeof(size_t)), memory_order_relaxed);
+    return block;
+}
+
+static void given(void *block) {
+    if (block) atomic_fetch_sub_explicit(&live, (int64_t)(malloc_usable_size(block) + sizeof(size_t)), memory_order_relaxed);
+}
+
+void *malloc(size_t size) { note(__builtin_return_address(0)); return taken(__libc_malloc(size)); }
+void *calloc(size_t count_, size_t size) { return taken(__libc_calloc(count_, size)); }
+void *realloc(void *block, size_t size) { given(block); return taken(__libc_realloc(block, size)); }
+void *memalign(size_t alignment, size_t size) { return taken(__libc_memalign(alignment, size)); }
+void *aligned_alloc(size_t alignment, size_t size) { return taken(__libc_memalign(alignment, size)); }
+void free(void *block) { given(block); __libc_free(block); }
+int posix_memalign(void **result, size_t alignment, size_t size) {
+    *result = taken(__libc_memalign(alignment, size));
     return *result ? 0 : 12;
 }
 
@@ -78,6 +92,6 @@ void *swift_retain_n(void *object, uint32_t times) {
 }
 
 hub_counts hub_counts_now(void) {
-    hub_counts counts = {atomic_load(&allocations), atomic_load(&retains)};
+    hub_counts counts = {atomic_load(&allocations), atomic_load(&retains), atomic_load(&live)};
     return counts;
 }

@@ -72,6 +72,13 @@ int hub_drive_expect(int socket, const char *marker, int times) {
     return 0;
 }
 
+int hub_drive_expect_each(const int *sockets, int count, const char *marker, int times) {
+    for (int i = 0; i < count; i++) {
+        if (hub_drive_expect(sockets[i], marker, times)) return -1;
+    }
+    return 0;
+}
+
 int hub_drive_rounds(int publisher, const char *text, const int *sockets, int count, size_t bytes, int rounds) {
     static char sink[65536];
     for (int round = 0; round < rounds; round++) {

@@ -4,7 +4,7 @@
 /// A target takes any bytes. It fails by trapping in the code under test, or by throwing when two ways to the same answer don't agree.
 package enum FuzzTarget: String, CaseIterable, Sendable {
     case head, chunked, frames, handshake, proxy, inflate, envelope, packed, short, payload, answer, publication, reply, page, snapshot
-    case events, control, trail, token, claims, pattern, keySet
+    case events, control, trail, members, hooks, token, claims, pattern, keySet, ask
 
     package func run(_ bytes: UnsafeRawBufferPointer) throws {
         switch self {
@@ -30,6 +30,9 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .pattern: try fuzzPattern(bytes)
         case .keySet: try fuzzKeySet(bytes)
         case .trail: try fuzzTrail(bytes)
+        case .ask: try fuzzAsk(bytes)
+        case .members: try fuzzMembers(bytes)
+        case .hooks: try fuzzHooks(bytes)
         }
     }
 }

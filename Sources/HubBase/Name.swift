@@ -37,6 +37,26 @@ package struct Name: Hashable, Sendable {
     }
 }
 
+extension Name {
+    /// Byte by byte; names that share their bytes are equal without a look at them.
+    package static func == (left: Name, right: Name) -> Bool {
+        left.bytes.withUnsafeBytes { one in
+            right.bytes.withUnsafeBytes { other in
+                guard one.count == other.count, let base = one.baseAddress, let otherBase = other.baseAddress else {
+                    return one.count == other.count
+                }
+                return base == otherBase || equalBytes(base, otherBase, one.count)
+            }
+        }
+    }
+
+    /// All bytes at once: element by element, as an array hashes itself, costs three times that.
+    package func hash(into hasher: inout Hasher) {
+        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        hasher.combine(UInt8(0xFF))
+    }
+}
+
 extension Name: CustomStringConvertible {
     package var description: String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -41,6 +41,8 @@ package struct DeliveryChecker {
         var promised: [Place: Mark] = [:]
         /// Its own that were taken back: it must be told before the end.
         var takenBack: [String] = []
+        /// The offset from which on it has all up to the cursor, as far as it was told.
+        var base: UInt64 = 0
         /// When it was put at its cursor, if that's the origin of a channel.
         var since: UInt64 = 0
         /// What was passed over when it left the origin: it must be told before the end.
@@ -89,16 +91,28 @@ package struct DeliveryChecker {
     private var channels: [Channel] = []
     private var channelNumbers: [Name: Int] = [:]
     private var readers: [Seat: Reader] = [:]
+    /// Of each client, those that it ever had.
+    private var seats: [Int: Set<Seat>] = [:]
     /// How much has happened: the order of time.
     private var clock: UInt64 = 0
     private let mayTakeBack: Bool
+    private let tellsAll: Bool
+    /// What may be taken back without a word.
+    private var excused = Set<Message>()
     package private(set) var report = CheckReport()
 
     /// `mayTakeBack`: nodes may go on writing to a primary that has been replaced, as long as they haven't heard of it. Then a channel may begin
-    /// twice, and who stands at its beginning isn't told of the one that was taken back.
-    package init(mayTakeBack: Bool = false) { self.mayTakeBack = mayTakeBack }
+    /// twice, and who stands at its beginning isn't told of the one that was taken back. `tellsAll`: whoever stood before a place that was
+    /// acknowledged and taken back must be told, wherever it was then.
+    package init(mayTakeBack: Bool = false, tellsAll: Bool = false) {
+        self.mayTakeBack = mayTakeBack
+        self.tellsAll = tellsAll
+    }
 
     // MARK: What happened
+
+    /// The node that acknowledged it is no more: were it taken back too, nobody would know.
+    package mutating func excuse(_ message: Message, in channel: Name) { excused.insert(message) }
 
     /// The same message again is a retry.
     package mutating func sent(_ message: Message, to channel: Name, by client: Int) {
@@ -119,7 +133,8 @@ package struct DeliveryChecker {
         let channel = number(of: name)
         report.acknowledged += 1
         var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client, at: 0)
-        if let first = sent.acknowledged, first != position {
+        // The same place in a channel that has another epoch since is no other one.
+        if let first = sent.acknowledged, first.offset != position.offset || first.tag != position.tag {
             find(.contradiction, channel, client, "\(message) was acknowledged at \(first) and again at \(position)", unlessAnnounced: true)
         }
         sent.acknowledged = sent.acknowledged ?? position
@@ -145,19 +160,21 @@ package struct DeliveryChecker {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
         noteEpoch(position.epoch, of: channel)
+        seats[client, default: []].insert(seat)
         guard recovered == true, let from else {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             let last = hasMore ? page.last?.position ?? position : position
             clock += 1
-            readers[seat] = Reader(cursor: last, since: clock, isPaging: hasMore)
+            readers[seat] = Reader(cursor: last, base: last.offset, since: clock, isPaging: hasMore)
             return
         }
         report.recovered += 1
         let before = readers[seat].flatMap { $0.cursor == from ? $0 : nil }
         clock += 1
         readers[seat] = Reader(
-            cursor: from, got: before?.got ?? [], since: before?.since ?? clock, passedOver: before?.passedOver ?? [], isPaging: hasMore)
+            cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, since: before?.since ?? clock,
+            passedOver: before?.passedOver ?? [], isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -201,6 +218,7 @@ package struct DeliveryChecker {
         let seat = Seat(client: client, channel: channel)
         readers[seat]?.cursor = position
         readers[seat]?.got = []
+        readers[seat]?.base = position.offset
         readers[seat]?.promised = [:]
         readers[seat]?.takenBack = []
         clock += 1
@@ -215,7 +233,7 @@ package struct DeliveryChecker {
 
     /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
     package mutating func ended(_ client: Int) {
-        for seat in readers.keys where seat.client == client {
+        for seat in seats[client] ?? [] {
             readers[seat]?.isSubscribed = false
             readers[seat]?.promised = [:]
             readers[seat]?.takenBack = []
@@ -230,6 +248,7 @@ package struct DeliveryChecker {
         for channel in channels.indices {
             settleOrder(of: channel)
             countTakenBack(of: channel)
+            if tellsAll { settleTakenBack(of: channel) }
         }
         report.unanswered =
             report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
@@ -288,6 +307,27 @@ package struct DeliveryChecker {
         }
     }
 
+    /// Whoever was brought past a place without the message that was acknowledged there hasn't been told that it's gone.
+    private mutating func settleTakenBack(of channel: Int) {
+        for (place, standing) in channels[channel].places where standing.count > 1 {
+            for one in standing {
+                guard let message = one.message, !excused.contains(message),
+                    channels[channel].messages[message]?.acknowledged
+                        == Position(epoch: place.epoch, offset: place.offset, tag: one.tag)
+                else { continue }
+                for (seat, reader) in readers
+                where seat.channel == channel && reader.isSubscribed && reader.cursor.epoch == place.epoch
+                    && reader.base < place.offset && place.offset <= reader.cursor.offset && !reader.got.contains(message)
+                {
+                    find(
+                        .lost, channel, seat.client,
+                        "is at \(reader.cursor); \(message), acknowledged as \(place.offset).\(one.tag), was taken back, and it wasn't told"
+                    )
+                }
+            }
+        }
+    }
+
     // MARK: Inside
 
     private mutating func deliver(_ message: Message, in channel: Int, at position: Position, to client: Int) {
@@ -329,7 +369,8 @@ package struct DeliveryChecker {
         guard !mayTakeBack else { return }
         let channel = channels[seat.channel]
         let order = channel.epochs[position.epoch] ?? .max
-        for (epoch, last) in channel.latest where last.at > reader.since && channel.epochs[epoch] ?? .max < order {
+        for (epoch, last) in channel.latest
+        where last.at > reader.since && channel.epochs[epoch] ?? .max < order && !excused.contains(last.message) {
             readers[seat]?.passedOver.append(
                 "went from \(reader.cursor) to \(position), past \(last.message), acknowledged at \(last.position), and wasn't told")
         }

@@ -41,6 +41,8 @@ extension ClientMachine {
         case .chat, .event, .read, .typing:
             let index = subscriptions.index(of: envelope.channel.bytes(in: message), hasEscapes: envelope.escapes)
             guard let index else { return .publication(envelope, subscription: nil, .unknown) }
+            // The answer that it follows came too late and was given up: the next answer brings it again, from where we stand.
+            guard subscriptions.list[index].state == .active else { return .ignored }
             let order = subscriptions.advance(at: index, to: position(envelope, message))
             return .publication(envelope, subscription: index, order)
         case .ack: return acknowledged(envelope, message, now)

@@ -186,6 +186,19 @@ package struct ClientMachine: Sendable {
         }
     }
 
+    /// The application wants one again, or has lost its network for a while and finds it again: what it follows is asked for from where it
+    /// stood. Only after `stop` has come to its end; the shell opens a transport now.
+    package mutating func restart(now: Instant) {
+        guard case .closed(.asked) = state else { return }
+        subscriptions.reset()
+        outbox.reset()
+        node = nil
+        drainHint = nil
+        failures = 0
+        wasWelcomed = false
+        state = .connecting(until: now + options.openDeadline)
+    }
+
     // MARK: Time
 
     /// When to call `deadlinePassed`; nil: not before something else happens.

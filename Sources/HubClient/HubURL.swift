@@ -82,9 +82,13 @@ package struct HubURL: Sendable, Hashable {
         return text
     }
 
-    /// Fit for a terminal: short, without control characters.
+    /// Fit for a terminal: short, without control characters. One with a user or a query may hold a password: it isn't shown.
     private static func shown(_ text: String) -> String {
-        "\"" + String(String.UnicodeScalarView(text.unicodeScalars.prefix(100).map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }))
+        if text.contains(where: { "@?#".contains($0) }) {
+            return "an address of \(text.utf8.count) bytes with a user, a query or a fragment"
+        }
+        return "\""
+            + String(String.UnicodeScalarView(text.unicodeScalars.prefix(100).map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }))
             + "\""
     }
 }

@@ -36,15 +36,22 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     package let loop: NetLoop
     package unowned(unsafe) var handler: (any FleetHandler)?
     private let routes: [Route]
+    /// What is spoken. Machines read and write JSON: what travels otherwise is rewritten here.
+    private let format: WireFormat
+    private var rewritten = ByteBuffer(capacity: 16)
+    private var received = ByteBuffer(capacity: 16)
     private var clients: [Client] = []
     /// The client of each connection index.
     private var owners: [Int] = []
     private var chance: Chance
 
     /// Throws when the system gives no loop.
-    package init(routes: [Route], limits: NetLimits = NetLimits(), tick: Span? = nil, seed: UInt64) throws(NetError) {
+    package init(
+        routes: [Route], format: WireFormat = .json, limits: NetLimits = NetLimits(), tick: Span? = nil, seed: UInt64
+    ) throws(NetError) {
         precondition(!routes.isEmpty, "a fleet without a destination")
         self.routes = routes
+        self.format = format
         self.chance = Chance(seed: seed)
         loop = try NetLoop(NetLoop.Options(name: "clients", tick: tick, limits: limits))
         loop.handler = self
@@ -95,6 +102,37 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         settle(client)
     }
 
+    /// Drops the connection without a word, as a network that goes away does; `restart` comes back.
+    package func cut(_ client: Int) {
+        _ = clients[client].machine.stop(now: loop.now)
+        if let connection = clients[client].connection { drop(client, connection, .failed("cut")) }
+        settle(client)
+    }
+
+    /// Breaks the connection; the client comes back by its own rules.
+    package func lose(_ client: Int) {
+        if let connection = clients[client].connection { drop(client, connection, .failed("lost")) }
+    }
+
+    /// Comes back after `stop` or `cut`. False: it hasn't ended yet, or for another reason.
+    package func restart(_ client: Int) -> Bool {
+        guard case .closed(.asked) = clients[client].machine.state, clients[client].connection == nil else { return false }
+        clients[client].machine.restart(now: loop.now)
+        connect(client)
+        return true
+    }
+
+    /// Whether the client reads what comes; nothing when it has no connection.
+    package func setReading(_ isReading: Bool, _ client: Int) {
+        if let connection = clients[client].connection { loop.setReading(isReading, on: connection) }
+    }
+
+    /// Sends bytes as they are, whatever they mean: for clients that misbehave on purpose.
+    package func sendRaw(_ client: Int, _ kind: MessageKind, _ bytes: [UInt8]) {
+        guard let connection = clients[client].connection else { return }
+        loop.sendMessage(kind, to: connection, as: .reply) { buffer in bytes.withUnsafeBytes { buffer.append($0) } }
+    }
+
     package func state(_ client: Int) -> ClientMachine.State { clients[client].machine.state }
     package func followed(_ client: Int) -> [Subscription] { clients[client].machine.followed }
 
@@ -111,11 +149,33 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         guard let connection = clients[client].connection,
             let id = clients[client].machine.begin(.publish, context: context, now: loop.now)
         else { return false }
-        loop.sendMessage(.text, to: connection, as: .publication) { buffer in
+        send(to: connection, as: .publication) { buffer in
             RequestEncoder.publish(messageClass, id: id, channel: channel, messageId: messageId, payload: payload, into: &buffer)
         }
         arm(client)
         return true
+    }
+
+    /// Sends a publication that nobody waits for an answer to. False when there's no open connection.
+    package func tell(
+        _ client: Int, _ messageClass: MessageClass, channel: Name, payload: UnsafeRawBufferPointer
+    ) -> Bool {
+        guard let connection = clients[client].connection, case .open = clients[client].machine.state else { return false }
+        send(to: connection, as: .publication) { buffer in
+            RequestEncoder.publish(messageClass, id: nil, channel: channel, messageId: nil, payload: payload, into: &buffer)
+        }
+        return true
+    }
+
+    private func send(to connection: ConnectionID, as sendClass: SendClass, _ body: (inout ByteBuffer) -> Void) {
+        guard format != .json else { return loop.sendMessage(.text, to: connection, as: sendClass, body) }
+        rewritten.removeAll()
+        body(&rewritten)
+        let json = rewritten.bytes
+        loop.sendMessage(.binary, to: connection, as: sendClass) { buffer in
+            // Our own encoder's JSON can always be rewritten. The short form takes names as well as numbers.
+            _ = PayloadTranscoder.rewrite(json, from: .json, to: .messagePack, into: &buffer)
+        }
     }
 
     // MARK: What machines want
@@ -137,7 +197,7 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         if let connection = clients[client].connection {
             while let request = clients[client].machine.nextRequest(now: loop.now) {
                 // Tokens travel in a header here, so `connect` never occurs.
-                loop.sendMessage(.text, to: connection, as: .reply) { request.encode(token: "", device: nil, into: &$0) }
+                send(to: connection, as: .reply) { request.encode(token: "", device: nil, into: &$0) }
             }
         }
         while let lost = clients[client].machine.nextLost() { handler?.unanswered(lost, isTimeout: false, client: client) }
@@ -199,6 +259,25 @@ package final class ClientFleet: LoopHandler, ServerHandler {
 
     package func message(_ bytes: UnsafeRawBufferPointer, _ kind: MessageKind, on id: ConnectionID) {
         guard let client = owner(id) else { return }
+        guard format != .json else { return message(bytes, of: client, on: id) }
+        // Taken out while it's read: what the handler sends meanwhile is written there too.
+        var text = ByteBuffer(capacity: 16)
+        swap(&text, &received)
+        text.removeAll()
+        if kind == .binary, EnvelopeAsJSON.rewrite(bytes, isShort: format == .short, into: &text) {
+            message(text.bytes, of: client, on: id)
+        } else {
+            violated(WireError(.malformed, "not an envelope of \(format.subprotocol)"), bytes, client, id)
+        }
+        swap(&text, &received)
+    }
+
+    private func violated(_ error: WireError, _ bytes: UnsafeRawBufferPointer, _ client: Int, _ id: ConnectionID) {
+        handler?.received(.violation(error), bytes, client: client)
+        loop.close(id, code: CloseCode.protocolError.rawValue, reason: "not an envelope" as StaticString)
+    }
+
+    private func message(_ bytes: UnsafeRawBufferPointer, of client: Int, on id: ConnectionID) {
         let received = clients[client].machine.received(bytes, now: loop.now)
         for missed in clients[client].machine.takeMissed() {
             handler?.received(missed.received, missed.range.bytes(in: bytes), client: client)

@@ -9,10 +9,15 @@ package enum SecretSource {
 
     private static let bytesMax = 64 * 1024
 
-    /// The file's bytes without line breaks at the end.
-    package static func file(_ path: String) throws(Unreadable) -> Secret {
+    /// The file's bytes without line breaks at the end. Warns when other users can read it, unless it's public anyway.
+    package static func file(_ path: String, isPublic: Bool = false) throws(Unreadable) -> Secret {
         guard let file = fopen(path, "re") else { throw Unreadable(description: "can't read \(path): \(String(cString: strerror(errno)))") }
         defer { fclose(file) }
+        var facts = stat()
+        if !isPublic, fstat(fileno(file), &facts) == 0, facts.st_mode & 0o077 != 0, facts.st_mode & S_IFMT == S_IFREG {
+            StandardError.write(
+                "warning: \(path) holds a key and is open to other users (mode 0\(String(facts.st_mode & 0o777, radix: 8))): chmod 600\n")
+        }
         var bytes = [UInt8](repeating: 0, count: bytesMax + 1)
         let count = fread(&bytes, 1, bytes.count, file)
         guard ferror(file) == 0 else { throw Unreadable(description: "can't read \(path): \(String(cString: strerror(errno)))") }

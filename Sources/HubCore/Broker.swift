@@ -49,6 +49,10 @@ package protocol Broker: AnyObject {
     /// What a `down` means for everybody, where it's more to say than that the backend is away; nil otherwise. Names no addresses.
     var outage: String? { get }
 
+    /// Places that were acknowledged and aren't remembered any more, because there were too many: were they taken back, only those would hear
+    /// of it who had heard them.
+    var forgottenAcknowledgements: UInt64 { get }
+
     /// Hands a message to one node, named by its incarnation, over its control channel. Answer: `sent`.
     func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant)
 
@@ -60,6 +64,7 @@ package protocol Broker: AnyObject {
 
 extension Broker {
     package var outage: String? { nil }
+    package var forgottenAcknowledgements: UInt64 { 0 }
 }
 
 /// What a broker tells its owner. Called on the owner's loop.
@@ -86,6 +91,9 @@ package protocol BrokerDelegate: AnyObject {
     func brokerHealth(_ health: BackendHealth)
     /// A key of ours holds something that isn't a hub's: for the operator. Seldom, and not again for a while.
     func foreignKey(_ key: [UInt8])
+    /// What this node acknowledged in the channel, up to that place, was taken back by data that went back: the channel has a new epoch, by which
+    /// everybody is told.
+    func renewed(_ channel: Name, wasAcknowledged: Position)
 }
 
 /// Whoever has nothing to do with other nodes hears nothing of them.
@@ -93,6 +101,7 @@ extension BrokerDelegate {
     package func sent(_ result: Result<Int, WireError>, tag: RequestTag) {}
     package func received(control message: UnsafeRawBufferPointer) {}
     package func foreignKey(_ key: [UInt8]) {}
+    package func renewed(_ channel: Name, wasAcknowledged: Position) {}
 }
 
 package struct PublishResult: Sendable, Equatable {

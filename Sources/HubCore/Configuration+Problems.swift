@@ -5,6 +5,7 @@ extension Configuration {
     /// are the loader's.
     package func problems() -> [String] {
         presence.problems() + limitProblems() + deadlineProblems() + keyProblems() + edgeProblems() + hookProblems()
+            + ask.problems(namespaces)
     }
 
     private func deadlineProblems() -> [String] {
@@ -98,7 +99,7 @@ extension Configuration {
     private func keyProblems() -> [String] {
         var problems: [String] = []
         if !isDevelopment {
-            if tokenKeys.isEmpty && !keySet.isUsed { problems.append(Self.noKey) }
+            if tokenKeys.isEmpty && !keySet.isUsed && !ask.isIssuer { problems.append(Self.noKey) }
             for (index, key) in tokenKeys.enumerated() where key.secret.bytes.count < key.bytesMin {
                 // RFC 7518 §3.2: a key of at least the size of the hash.
                 problems.append(

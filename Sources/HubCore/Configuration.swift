@@ -229,6 +229,7 @@ package struct Configuration: Sendable {
         }
     }
     package var hooks = Hooks()
+    package var ask = AskSettings()
 
     /// What the node asks of others over HTTP.
     package struct Outgoing: Sendable {

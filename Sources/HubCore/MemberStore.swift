@@ -29,6 +29,11 @@ package protocol MemberStore: AnyObject {
     /// Pages aren't of one moment: who moves meanwhile may stand on two. Answer: `listed`.
     func list(_ channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag, at now: Instant)
 
+    /// The *memberfind*, *memberlook* and *memberreap* scripts: looks after the partition's occupied channels that no node was heard of in for a
+    /// lease, and takes out what the dead left there, 200 channels at most. Nothing happens when another node just did so, or when nobody did for
+    /// so long that all may have been cut off. Answer: `swept`.
+    func sweep(partition: Int, tag: RequestTag, at now: Instant)
+
     func advance(at now: Instant)
     func stop(at now: Instant)
 }
@@ -38,6 +43,7 @@ package protocol MemberStoreDelegate: AnyObject {
     func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag)
     /// How many users left the channel with the node.
     func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag)
+    func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag)
     func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag)
     /// What happened in a channel that the node is subscribed to, in order; some may be missing.
     func heard(_ news: MembersNews, channel: Name)
@@ -91,6 +97,19 @@ package struct MembersLease: Sendable, Equatable {
         self.occupancy = occupancy
         self.othersEnd = othersEnd
         self.dead = dead
+    }
+}
+
+/// What a sweep found.
+package struct MembersSwept: Sendable, Equatable {
+    /// Channels with dead nodes in them, or with nobody.
+    package var channels = 0
+    /// Users who left with dead nodes.
+    package var users = 0
+
+    package init(channels: Int = 0, users: Int = 0) {
+        self.channels = channels
+        self.users = users
     }
 }
 

@@ -1,4 +1,5 @@
-/// First in, first out: one array used as a ring, so that a queue which fills and empties again costs no allocation once warm.
+/// First in, first out: one array used as a ring, so that a queue which fills and empties again costs no allocation once warm. What it needed
+/// for an unusual rush it gives back once that is over.
 package struct Queue<Element> {
     private var slots: [Element?] = []
     private var head = 0
@@ -34,6 +35,7 @@ package struct Queue<Element> {
         let element = slots[head].take()
         head = (head + 1) & (slots.count - 1)
         count -= 1
+        if count == 0 && slots.count > 1024 { removeAll() }
         return element
     }
 

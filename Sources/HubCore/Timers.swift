@@ -25,6 +25,9 @@ package struct PresenceTimers: Sendable, Equatable {
         return step > 1 ? moment - moment % step : moment
     }
 
+    /// How often channels are looked through for members of dead nodes: nine times within the longest gap, as sweeps for users at least are.
+    package var memberSweepInterval: Span { max(.milliseconds(1), gapMax.scaled(by: 0.1)) }
+
     /// What versions are rounded down to, in microseconds.
     package var versionStep: UInt64 { max(1, lastSeenStep.nanoseconds / 1_000) }
 }
@@ -56,6 +59,8 @@ package struct HistoryOptions: Sendable, Equatable {
     package var dedup: Span = .seconds(600)
     /// What users may do in its channels whose tokens say nothing of it.
     package var rights: Permissions = []
+    /// For which of them the backend is asked as well (docs/ask.md): `subscribe`, `publish`.
+    package var asks: Permissions = []
     package var members = MembersOptions()
 
     package init() {}

@@ -74,10 +74,12 @@ final class CommandEncoder {
         case .hooks(let call): hooks(call, &out, scripts)
         case .position(_, _, let subject): position(subject, &out)
         case .tip(_, _, let channel): tip(channel, &out, scripts)
+        case .renew(let entry): renew(entry, &out, scripts, at: now)
         case .probe(let number, let partition): probe(number, partition, &out)
         case .trial(_, let partition): trial(partition, &out)
         case .strangers(let call): strangers(call, &out, scripts)
         case .members(let call): members(call, &out, scripts)
+        case .memberFind(let sweep): memberFind(sweep, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:
             out.command(1)
@@ -97,11 +99,7 @@ final class CommandEncoder {
         out.call(isOlder ? .retry : .publish, scripts, keys: 5, arguments: isOlder ? 11 : 8)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
-        scratch.removeAll()
-        scratch.append(prefix)
-        scratch.append(KeySpace.Kind.dedup)
-        fingerprint.appendDedupName(channel: call.channel, call.publication, to: &scratch)
-        out.argument(scratch.bytes)
+        dedupKey(of: call.channel, user: call.publication.user, id: call.publication.messageId, &out)
         out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.generation)
         out.argument(chance.mark())
@@ -114,6 +112,14 @@ final class CommandEncoder {
         out.argument(call.fingerprint)
         body(call.publication, &out)
         if isOlder { since(attempt?.since, &out) }
+    }
+
+    func dedupKey(of channel: Name, user: Name, id: Name, _ out: inout ByteBuffer) {
+        scratch.removeAll()
+        scratch.append(keys.partitions[Partition.of(channel)])
+        scratch.append(KeySpace.Kind.dedup)
+        fingerprint.appendDedupName(channel: channel, user: user, id: id, to: &scratch)
+        out.argument(scratch.bytes)
     }
 
     private func body(_ publication: Publication, _ out: inout ByteBuffer) {

@@ -47,6 +47,7 @@ package final class RedisBackend {
     var probes = Probes()
     var strangers = Strangers()
     var reads = HistoryReads()
+    var ledger: AckLedger
     /// Messages on our pub/sub channels that weren't ours to read.
     package internal(set) var foreignMessages: UInt64 = 0
 
@@ -76,6 +77,7 @@ package final class RedisBackend {
         encoder = CommandEncoder(
             keys: keys, timers: timers, namespaces: namespaces, incarnation: incarnation, node: node,
             isSharded: plan.isCluster, chance: Chance(seed: chance.next()))
+        ledger = AckLedger(seed: chance.next())
         self.chance = chance
         let masters = Masters(loop: loop, isCluster: plan.isCluster, backend: self)
         mastersStorage = masters
@@ -184,6 +186,7 @@ package final class RedisBackend {
         }
         masters.advance(at: now)
         link.advance(at: now)
+        renew(at: now)
         readPositions()
         checkTips(at: now)
         sendReads(at: now)
@@ -235,7 +238,7 @@ package final class RedisBackend {
         tellHealth(at: loop.now)
         if let master = masters.all.first(where: { $0.link === link }) {
             tellProbes(probes.fail(of: master.number))
-            subscriber.set.commandsLost(in: masters.isCluster ? master.lanes : .all)
+            doubt(in: masters.isCluster ? master.lanes : .all)
         }
     }
 
@@ -339,6 +342,7 @@ package final class RedisBackend {
         case .markRead(let call): broker?.readMoved(call, reply)
         case .history(let call): historyRead(call, reply)
         case .marks(let call): marksRead(call, reply)
+        case .renew(let entry): renewed(entry, reply)
         case .apply(let call):
             applied(call, reply)
         case .refresh(let call):
@@ -363,6 +367,7 @@ package final class RedisBackend {
         case .trial(let number, _): probeTried(number, isFull: false)
         case .strangers(let call): strangersFound(call, reply)
         case .members(let call): members?.replied(call, reply)
+        case .memberFind(let sweep): members?.found(sweep, reply)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -373,6 +378,7 @@ package final class RedisBackend {
         case .markRead(let call): broker?.delegate?.readMoved(.failure(error), tag: call.tag)
         case .history(let call): historyFailed(call, error)
         case .marks(let call): broker?.delegate?.readMarks(call.channel, .failure(error), tag: call.tag)
+        case .renew(let entry): renewalFailed(entry, error)
         case .apply(let call): store?.delegate?.applied(.failure(error), tag: call.tag)
         case .refresh(let call): store?.delegate?.refreshed(.failure(error), tag: call.tag)
         case .find(let sweep), .expire(let sweep): store?.delegate?.swept(.failure(error), partition: sweep.partition, tag: sweep.tag)
@@ -392,6 +398,7 @@ package final class RedisBackend {
         case .trial(let number, _): if error.code != .unavailable { probeTried(number, isFull: error.code == .storeFull) }
         case .strangers: strangers.ended()
         case .members(let call): members?.failed(call, error)
+        case .memberFind(let sweep): members?.failed(sweep, error)
         case .broadcast, .probe, .ping, .setUp: break
         }
     }
@@ -438,11 +445,12 @@ package final class RedisBackend {
                 subscriber.set.hold(index, heard)
             }
         case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel)
+        case (.channel, .renewed): heardOfRenewal(index)
         case (.channel(let channel), .members(let news)): members?.delegate?.heard(news, channel: channel)
         case (.feed(let partition), .positioned(let position, let previous, let body)):
             let verdict = subscriber.set.judgeFeed(index, position, previous: previous, pongs: pongs)
             store?.heard(body, verdict, partition: partition)
-        case (.feed, .ephemeral), (.feed, .members), (.probe, _), (.control, _), (.user, _): foreignMessages += 1
+        case (.feed, .ephemeral), (.feed, .members), (.feed, .renewed), (.probe, _), (.control, _), (.user, _): foreignMessages += 1
         }
     }
 }

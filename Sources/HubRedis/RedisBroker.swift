@@ -101,6 +101,8 @@ package final class RedisBroker: Broker {
 
     package var outage: String? { backend.masters.outage }
 
+    package var forgottenAcknowledgements: UInt64 { backend.ledger.forgotten }
+
     package func send(_ message: [UInt8], to node: Name, tag: RequestTag, at now: Instant) {
         if let refusal = backend.link.refusal() {
             answers.append(.refusedSend(refusal, tag))
@@ -178,9 +180,7 @@ package final class RedisBroker: Broker {
         } else if kind == 3 {
             delegate?.published(.failure(.takenBack), tag: call.tag)
         } else {
-            if let index = backend.subscriber.set.find(backend.keys.liveChannel(call.channel)) {
-                backend.subscriber.set.acknowledged(index, at: position)
-            }
+            backend.acknowledged(call, at: position)
             delegate?.published(.success(PublishResult(position: position, isDuplicate: kind == 1)), tag: call.tag)
         }
     }

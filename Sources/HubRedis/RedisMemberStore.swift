@@ -2,12 +2,13 @@ import HubBase
 import HubCore
 import HubWire
 
-/// The member store on Redis (redis-design §3): four scripts on the keys of a channel; what they tell comes over the channel itself.
+/// The member store on Redis (redis-design §3): scripts on the keys of a channel; what they tell comes over the channel itself.
 package final class RedisMemberStore: MemberStore {
     package weak var delegate: (any MemberStoreDelegate)?
     private let backend: RedisBackend
     /// Answers that mustn't be given from within a call.
     private var refused: [(MembersCall, WireError)] = []
+    private var refusedSweeps: [(MemberSweep, WireError)] = []
 
     /// A reap that never comes to an end is a bug or somebody else's hand: it's cut here, and the next one goes on.
     private static let stepLimit = 10_000
@@ -33,10 +34,12 @@ package final class RedisMemberStore: MemberStore {
     }
 
     private func giveAnswers() {
-        guard !refused.isEmpty else { return }
-        let due = refused
+        guard !refused.isEmpty || !refusedSweeps.isEmpty else { return }
+        let (due, sweeps) = (refused, refusedSweeps)
         refused.removeAll(keepingCapacity: true)
+        refusedSweeps.removeAll(keepingCapacity: true)
         for (call, error) in due { failed(call, error) }
+        for (sweep, error) in sweeps { failed(sweep, error) }
     }
 
     private func send(_ call: MembersCall) {
@@ -64,6 +67,48 @@ package final class RedisMemberStore: MemberStore {
         send(MembersCall(channel: channel, kind: .list(cursor: cursor, limit: limit, whole: whole), tag: tag))
     }
 
+    package func sweep(partition: Int, tag: RequestTag, at now: Instant) { find(MemberSweep(partition: partition, tag: tag)) }
+
+    // MARK: Sweeps
+
+    private func find(_ sweep: MemberSweep) {
+        if let refusal = backend.link.refusal() {
+            refusedSweeps.append((sweep, refusal))
+        } else {
+            backend.link.send(.memberFind(sweep))
+        }
+    }
+
+    func found(_ sweep: MemberSweep, _ reply: borrowing Reply) {
+        guard sweep.found(reply) else { return failed(sweep, .notOurs) }
+        sweep.rounds += 1
+        goOn(sweep)
+    }
+
+    /// The next step: the next of a channel's dead, the next channel, more channels, or the end.
+    private func goOn(_ sweep: MemberSweep) {
+        if let channel = sweep.channels.last {
+            if let node = sweep.dead.popLast() {
+                send(MembersCall(channel: channel, kind: .reap(node), tag: sweep.tag, sweep: sweep))
+            } else if sweep.isLooked {
+                sweep.channels.removeLast()
+                sweep.isLooked = false
+                goOn(sweep)
+            } else {
+                sweep.isLooked = true
+                send(MembersCall(channel: channel, kind: .look, tag: sweep.tag, sweep: sweep))
+            }
+        } else if sweep.isFull && sweep.rounds < MemberSweep.roundsMax {
+            find(sweep)
+        } else {
+            delegate?.membersSwept(.success(sweep.swept), partition: sweep.partition, tag: sweep.tag)
+        }
+    }
+
+    func failed(_ sweep: MemberSweep, _ error: WireError) {
+        delegate?.membersSwept(.failure(error), partition: sweep.partition, tag: sweep.tag)
+    }
+
     // MARK: Called by the backend
 
     func replied(_ call: MembersCall, _ reply: borrowing Reply) {
@@ -74,12 +119,15 @@ package final class RedisMemberStore: MemberStore {
         case .refresh:
             let lease = MemberReplies.lease(reply)
             delegate?.membersRefreshed(lease.map { .success($0) } ?? .failure(.notOurs), tag: call.tag)
+        case .look:
+            guard let sweep = call.sweep else { return }
+            if sweep.looked(reply) { goOn(sweep) } else { failed(call, .notOurs) }
         case .list:
             let list = MemberReplies.list(reply)
             delegate?.membersListed(list.map { .success($0) } ?? .failure(.notOurs), tag: call.tag)
         case .reap:
             guard let left = reply.integer(1), left >= 0, let next = reply.string(2), next.isEmpty || MemberLimits.isCursor(next) else {
-                delegate?.membersReaped(.failure(.notOurs), tag: call.tag)
+                failed(call, .notOurs)
                 return
             }
             var call = call
@@ -88,6 +136,9 @@ package final class RedisMemberStore: MemberStore {
             call.cursor = [UInt8](next)
             if !call.cursor.isEmpty && call.steps < RedisMemberStore.stepLimit {
                 send(call)
+            } else if let sweep = call.sweep {
+                sweep.swept.users += call.reaped
+                goOn(sweep)
             } else {
                 delegate?.membersReaped(.success(call.reaped), tag: call.tag)
             }
@@ -95,7 +146,14 @@ package final class RedisMemberStore: MemberStore {
     }
 
     func failed(_ call: MembersCall, _ error: WireError) {
+        if let sweep = call.sweep {
+            // Without a store there's no use in going on; what one channel's keys are like is no other's trouble.
+            guard error.code == .internal else { return failed(sweep, error) }
+            sweep.dead = []
+            return goOn(sweep)
+        }
         switch call.kind {
+        case .look: break
         case .change: delegate?.membersChanged(.failure(error), tag: call.tag)
         case .refresh: delegate?.membersRefreshed(.failure(error), tag: call.tag)
         case .list: delegate?.membersListed(.failure(error), tag: call.tag)

@@ -8,7 +8,7 @@ package struct Histogram: Sendable, Equatable {
     package static let valueMax: UInt64 = 1 << 42 - 1
     static let countersCount = index(of: valueMax) + 1
 
-    private var counters: [UInt64]
+    private(set) var counters: [UInt64]
     package private(set) var count: UInt64 = 0
     /// Exact; 0 when empty.
     package private(set) var max: UInt64 = 0
@@ -23,6 +23,13 @@ package struct Histogram: Sendable, Equatable {
 
     package mutating func merge(_ other: Histogram) {
         for index in counters.indices { counters[index] += other.counters[index] }
+        count += other.count
+        max = Swift.max(max, other.max)
+    }
+
+    /// The same counts as `other`'s added one by one; its indices were checked when it was read.
+    package mutating func merge(_ other: SparseHistogram) {
+        for (index, counter) in zip(other.indices, other.counters) { counters[Int(index)] += counter }
         count += other.count
         max = Swift.max(max, other.max)
     }

@@ -27,6 +27,8 @@ package struct SwarmOptions: Sendable, Equatable {
     package var connectRate = 500.0
     package var isJSON = false
     package var seed: UInt64
+    /// Of several processes; `bots` and `rooms` are those of this part then.
+    package private(set) var part = WorkersPart()
 
     package static let botsMax = 1_000_000
 
@@ -55,13 +57,14 @@ package struct SwarmOptions: Sendable, Equatable {
             CommandLineParser.Flag("seed", value: "SEED", help: "Of all random choices (default: a random one, which is printed)."),
             CommandLineParser.Flag("json", help: "Print the summary as JSON."),
             CommandLineParser.Flag("version", help: "Print the version."),
-        ],
+        ] + ReportOptions.flags,
         examples: [
             CommandLineParser.Example("hub-swarm --bots 2000 --rooms 200 --seconds 30", "against one node here"),
             CommandLineParser.Example(
                 "hub-swarm --url http://10.0.0.1:8080,http://10.0.0.2:8080 --json", "against two nodes, for a program"),
         ],
         notes: [
+            "hub-swarm find, compare and report have a --help of their own (docs/swarm-reports.md).",
             "hub-swarm check JOURNAL… judges journals of other clients by the same rules (hub-swarm check --help).",
             "Latency counts from the time at which a message was due, whatever kept its bot from sending it then.",
             "Exit codes: 0 nothing lost, duplicated or out of order; 1 something was; 2 wrong usage, or too few descriptors or ports for so many bots; 3 no bot could connect.",
@@ -99,6 +102,21 @@ package struct SwarmOptions: Sendable, Equatable {
         // Not asked for, so not an error.
         if !arguments.has("rooms") { rooms = min(rooms, bots) }
         guard rooms <= bots else { throw CommandLineError("--rooms \(rooms) is more than --bots \(bots): some rooms would stay empty") }
+    }
+
+    /// What this process does of it.
+    package mutating func take(_ part: WorkersPart) throws(CommandLineError) {
+        guard part.count > 1 else {
+            self.part = part
+            return
+        }
+        guard part.count <= rooms else {
+            throw CommandLineError("\(part.count) workers are more than --rooms \(rooms): people of one room are bots of one worker")
+        }
+        self.part = part
+        bots = part.part(of: bots).count
+        rooms = part.part(of: rooms).count
+        connectRate /= Double(part.count)
     }
 
     private static func number(

@@ -141,7 +141,7 @@ package struct SwarmReport: Sendable {
     }
 
     /// A JSON string (RFC 8259 §7).
-    private static func quoted(_ text: String) -> String {
+    package static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {
             switch scalar {

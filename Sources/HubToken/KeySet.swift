@@ -21,7 +21,7 @@ package struct KeySet: Sendable {
             throw TokenKey.Problem(message: "isn't a JWK Set: {\"keys\": […]} with \(KeySet.keysMax) keys at most")
         }
         for entry in entries {
-            if let key = KeySet.key(entry) { keys.append(key) } else { skipped += 1 }
+            if let key = entry.flatMap(KeySet.key) { keys.append(key) } else { skipped += 1 }
         }
         guard !keys.isEmpty else {
             throw TokenKey.Problem(message: "holds no key that tokens can be checked with (\(skipped) of other kinds)")

@@ -25,7 +25,7 @@ package struct KeySetWatch: Sendable {
     private var hasFailed = false
     private var askedAt: Instant?
     private var readAt: Instant?
-    /// Keys that tokens named and the set lacked, by hash: when first.
+    /// Keys that tokens named and the set lacked, by hash: when first since they were last looked for in vain.
     private var named: [UInt64: Instant] = [:]
     private let seed: UInt64
 
@@ -65,10 +65,14 @@ package struct KeySetWatch: Sendable {
     }
 
     /// A token names a key that isn't known: how long until the set has been read again, and it may be. nil: the set was read since the key was
-    /// named first, and doesn't hold it.
+    /// named, and doesn't hold it. That counts for `interval`: the issuer may add the key at any time, and whoever named it before (a forger who
+    /// guesses the next name) must not keep out those who have it. So an unknown key causes a reading once an interval at most, and no more rarely.
     package mutating func lacksKey(_ id: some Sequence<UInt8>, at now: Instant) -> Span? {
         let hash = [UInt8](id).withUnsafeBytes { FNV1a.hash($0, seed: seed) }
-        if let first = named[hash], let asked = askedAt, asked > first, !isReading, !hasFailed { return nil }
+        if let asked = askedAt, let named = named[hash], asked > named, !isReading, !hasFailed {
+            if now.since(asked) < times.interval { return nil }
+            self.named[hash] = now
+        }
         if named[hash] == nil, named.count < Self.namedMax { named[hash] = now }
         isWanted = true
         return isReading ? .zero : dueIn(now)
@@ -82,7 +86,7 @@ package struct KeySetWatch: Sendable {
         hasFailed = !well
         guard well else { return }
         readAt = now
-        // Named again, they're looked for again.
-        named = named.filter { now.since($0.value) < times.refresh }
+        // A reading comes within an interval of a name; those of before it have had their answer.
+        named = named.filter { now.since($0.value).nanoseconds / 2 < times.interval.nanoseconds }
     }
 }

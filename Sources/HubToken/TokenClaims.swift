@@ -28,6 +28,18 @@ package struct TokenClaims: Sendable, Equatable {
         self.channels = channels
     }
 
+    /// What is wrong with a user's id, after "must be …"; nil when it's fine. Every user has an inbox, and none is called what the connections of API
+    /// keys are called (decision 0270).
+    package static func problem(ofUser user: Name?) -> String? {
+        guard let user, Inbox.channel(of: user) != nil else {
+            return "a user id of 1 to \(Name.lengthMax - Inbox.prefix.count) bytes without control characters"
+        }
+        return user.bytes.starts(with: servicePrefix) ? "another one: what begins with \"api:\" is kept for API keys" : nil
+    }
+
+    /// What the connections of API keys are called: this and the key's id.
+    package static let servicePrefix = Array("api:".utf8)
+
     /// Channels that a token may name.
     package static let channelsMax = 32
 }

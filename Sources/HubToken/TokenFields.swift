@@ -79,15 +79,14 @@ struct TokenFields {
         return found.map { .value($0) } ?? .wrong
     }
 
-    /// The objects of a list, each as fields of its own: the keys of a set. nil when it's no list of at most `limit` objects, each well formed.
-    func objects(_ key: StaticString, limit: Int) -> [TokenFields]? {
+    /// The objects of a list, each as fields of its own: the keys of a set. nil for an element that isn't one, or isn't well formed; nil when it's no
+    /// list of at most `limit` elements.
+    func objects(_ key: StaticString, limit: Int) -> [TokenFields?]? {
         guard let value = value(key), value.kind == .array else { return nil }
         let texts = bytes.withUnsafeBytes { raw -> [[UInt8]]? in
             Self.elements(value, in: raw, limit: limit)?.map { [UInt8]($0.range.bytes(in: raw)) }
         }
-        guard let texts else { return nil }
-        let objects = texts.compactMap { TokenFields($0) }
-        return objects.count == texts.count ? objects : nil
+        return texts?.map { TokenFields($0) }
     }
 
     private func value(_ key: StaticString) -> JSONValue? {

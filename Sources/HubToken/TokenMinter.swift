@@ -55,7 +55,8 @@ package enum TokenMinter {
         return token
     }
 
-    private static func claims(_ draft: TokenDraft) -> [UInt8] {
+    /// The claims of a token, unsigned.
+    package static func claims(_ draft: TokenDraft) -> [UInt8] {
         var claims = ByteBuffer(capacity: 256)
         append("{\"sub\":", draft.user.bytes, to: &claims)
         append(",\"iat\":", draft.issued, to: &claims)

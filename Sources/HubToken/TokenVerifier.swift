@@ -54,6 +54,13 @@ package struct TokenVerifier: Sendable {
         return keys.contains { $0.id.map { id.elementsEqual($0.utf8) } ?? false } ? nil : id
     }
 
+    /// What a hub would find wrong with claims, whoever signed them; nil: nothing.
+    package func problem(ofClaims claims: [UInt8], nowMilliseconds now: UInt64) -> WireError? {
+        guard let fields = TokenFields(claims) else { return Self.invalid }
+        do throws(WireError) { _ = try judge(fields, now: now) } catch { return error }
+        return nil
+    }
+
     private static let invalid = WireError(
         .tokenInvalid, "the token isn't one that this hub accepts: its form, its signature or its key is wrong")
 
@@ -110,9 +117,10 @@ package struct TokenVerifier: Sendable {
     // MARK: Claims
 
     private func judge(_ fields: TokenFields, now: UInt64) throws(WireError) -> TokenClaims {
-        guard case .value(let subject) = fields.text("sub"), let user = Name(validating: subject) else {
-            throw Self.wrong("sub must be a user id of 1 to 255 bytes without control characters")
-        }
+        var subject: Name?
+        if case .value(let text) = fields.text("sub") { subject = Name(validating: text) }
+        if let problem = TokenClaims.problem(ofUser: subject) { throw Self.wrong("sub must be \(problem)") }
+        guard let user = subject else { throw Self.wrong("sub is missing") }
         guard case .value(let end) = fields.time("exp") else { throw Self.wrong("exp must be there, in whole seconds since 1970") }
         let latest = now.addingReportingOverflow(rules.leeway.milliseconds).partialValue
         if let begin = try Self.time("nbf", fields), begin > latest { throw Self.wrong("nbf is later than now: it isn't valid yet") }

@@ -9,17 +9,7 @@ extension MembersChange: Envelope {
         writer.field(.mode, mode.word)
         if let members { writer.list(.members, members) }
         if !joined.isEmpty { writer.list(.joined, joined) }
-        if !left.isEmpty {
-            writer.key(.left)
-            writer.beginList(left.count)
-            var isFirst = true
-            for user in left {
-                writer.beginElement(isFirst: isFirst)
-                writer.value(user)
-                isFirst = false
-            }
-            writer.endList()
-        }
+        if !left.isEmpty { writer.list(.left, left) }
         if !updated.isEmpty { writer.list(.updated, updated) }
         writer.field(.occupancy, occupancy)
         writer.field(.sequence, sequence)
@@ -60,16 +50,24 @@ extension EnvelopeWriter {
     }
 
     mutating func list(_ label: FieldLabel, _ members: [MemberEntry]) {
+        list(label, members) { writer, member in
+            let outer = writer.begin()
+            writer.firstKey(.user)
+            writer.value(member.user)
+            writer.field(.devices, UInt64(member.devices))
+            writer.end(outer)
+        }
+    }
+
+    mutating func list(_ label: FieldLabel, _ names: [Name]) { list(label, names) { writer, name in writer.value(name) } }
+
+    private mutating func list<Element>(_ label: FieldLabel, _ elements: [Element], _ write: (inout Self, Element) -> Void) {
         key(label)
-        beginList(members.count)
+        beginList(elements.count)
         var isFirst = true
-        for member in members {
+        for element in elements {
             beginElement(isFirst: isFirst)
-            let outer = begin()
-            firstKey(.user)
-            value(member.user)
-            field(.devices, UInt64(member.devices))
-            end(outer)
+            write(&self, element)
             isFirst = false
         }
         endList()

@@ -13,7 +13,7 @@ package struct JSONValue: Sendable {
     }
 
     /// The whole token, of a string with its quotes.
-    var token: ByteRange {
+    package var token: ByteRange {
         kind == .string ? ByteRange(offset: Int(range.offset) - 1, count: Int(range.count) + 2) : range
     }
 }

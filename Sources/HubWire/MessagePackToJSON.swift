@@ -4,8 +4,11 @@ import HubBase
 /// binaries become base64 (RFC 4648 §4, padded). Nesting is recursion, at most 64 deep.
 struct MessagePackToJSON {
     private var cursor: MessagePackCursor
+    /// Numbers stand for names and words here: an envelope of the short form, but for its payload.
+    private var isShort: Bool
 
-    init(_ bytes: UnsafeRawBufferPointer) {
+    init(_ bytes: UnsafeRawBufferPointer, isShort: Bool = false) {
+        self.isShort = isShort
         cursor = MessagePackCursor(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: JSONCursor.depthLimit)
     }
 
@@ -41,6 +44,10 @@ struct MessagePackToJSON {
                 if field > 0 { buffer.append(UInt8(ascii: ",")) }
                 let place = cursor.index
                 let key = try cursor.head()
+                if isShort && key.kind == .number && key.number == .unsigned {
+                    try numberedField(key.bits, at: depth &+ 1, into: &buffer)
+                    continue
+                }
                 guard key.kind == .string else { throw cursor.fault(.key, at: place) }
                 try string(key, from: place, into: &buffer)
                 buffer.append(UInt8(ascii: ":"))
@@ -49,6 +56,34 @@ struct MessagePackToJSON {
             buffer.append(UInt8(ascii: "}"))
         }
     }
+
+    /// A field of the short form. One that we don't know keeps its number as its name, and is ignored by whoever reads it.
+    private mutating func numberedField(_ number: UInt64, at depth: Int, into buffer: inout ByteBuffer) throws(MessagePackFault) {
+        let field = UInt8(exactly: number).flatMap(WireField.init(rawValue:))
+        buffer.append(UInt8(ascii: "\""))
+        if let field { buffer.append(Self.names[Int(field.rawValue)]) } else { buffer.append(decimal: number) }
+        buffer.append("\":")
+        switch field {
+        case .type, .event, .status, .code, .class, .reason, .mode:
+            let start = cursor.index
+            let head = try cursor.head()
+            guard head.kind == .number, head.number == .unsigned, let word = UInt8(exactly: head.bits).flatMap(WireWord.init(rawValue:))
+            else {
+                cursor.index = start
+                return try value(at: depth, into: &buffer)
+            }
+            buffer.append(UInt8(ascii: "\""))
+            buffer.append(word.text)
+            buffer.append(UInt8(ascii: "\""))
+        case .payload:
+            isShort = false
+            try value(at: depth, into: &buffer)
+            isShort = true
+        default: try value(at: depth, into: &buffer)
+        }
+    }
+
+    private static let names = WireField.allCases.map { Array("\($0)".utf8) }
 
     private mutating func string(_ head: MessagePackHead, from start: Int, into buffer: inout ByteBuffer) throws(MessagePackFault) {
         let text = cursor.bytes(try cursor.text(head.count, from: start))

@@ -11,7 +11,7 @@ package struct WireValue: Sendable {
     /// JSON's alone: the content holds a backslash.
     package var hasEscapes: Bool
 
-    init(_ value: JSONValue) {
+    package init(_ value: JSONValue) {
         kind = value.kind
         format = .json
         range = value.range

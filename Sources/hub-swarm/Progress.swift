@@ -3,43 +3,37 @@ import HubBase
 import HubClientNet
 import HubSwarm
 
-/// One line a second on standard error: rewritten in place on a terminal, plain lines elsewhere. Standard output is the report's.
+/// A run while it goes on, on standard error: a block that's redrawn once a second on a terminal, plain lines elsewhere. Standard output is
+/// the report's.
 struct Progress {
-    private let isTerminal = isatty(2) == 1
-    private var hasLine = false
+    private let isTerminal: Bool
+    private var lines: ReportProgress
+    /// Lines of the block that stand above the cursor.
+    private var standing = 0
 
-    struct Numbers {
-        var phase: String
-        var connected: Int
-        var sent: UInt64
-        var acked: UInt64
-        var delivered: UInt64
-        var errors: UInt64
+    init(title: String) {
+        func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+        isTerminal = isatty(2) == 1 && variable("TERM") != "dumb"
+        // https://no-color.org: any value that isn't empty.
+        lines = ReportProgress(title: title, hasColour: isTerminal && variable("NO_COLOR")?.isEmpty ?? true)
     }
 
-    mutating func show(_ numbers: Numbers, interval: Histogram) {
-        var text =
-            "\(numbers.phase)  connected \(SwarmReport.grouped(UInt64(numbers.connected)))  sent \(SwarmReport.grouped(numbers.sent))"
-        text += "  acked \(SwarmReport.grouped(numbers.acked))  delivered \(SwarmReport.grouped(numbers.delivered))"
-        text += "  errors \(SwarmReport.grouped(numbers.errors))"
-        if interval.count > 0 {
-            text +=
-                "  p50 \(SwarmReport.milliseconds(interval.percentile(50))) ms  p99 \(SwarmReport.milliseconds(interval.percentile(99))) ms"
-        }
-        write(isTerminal ? "\r\u{1B}[K" + text : text + "\n")
-        hasLine = isTerminal
+    mutating func show(_ moment: ReportProgress.Moment) {
+        lines.add(moment.point)
+        guard isTerminal else { return write(ReportProgress.line(moment) + "\n") }
+        let block = lines.block(moment)
+        write((standing > 0 ? "\u{1B}[\(standing)A" : "") + block.map { "\r\u{1B}[K" + $0 + "\n" }.joined())
+        standing = block.count
     }
 
-    /// A line of its own, below what was being rewritten.
+    /// A line of its own, below what was being redrawn.
     mutating func say(_ text: String) {
-        write((hasLine ? "\n" : "") + "hub-swarm: " + text + "\n")
-        hasLine = false
+        write("hub-swarm: " + text + "\n")
+        standing = 0
     }
 
-    mutating func end() {
-        if hasLine { write("\n") }
-        hasLine = false
-    }
+    /// The block stays as it is.
+    mutating func end() { standing = 0 }
 
     private func write(_ text: String) { StandardError.write(text) }
 }

@@ -21,7 +21,8 @@ struct SwarmCheck {
         var isPaging = false
     }
 
-    init(bots: Int) { seats = [Seat](repeating: Seat(), count: bots) }
+    /// `seats`: a bot's places in its rooms; of bots with one room each, their number.
+    init(seats: Int) { self.seats = [Seat](repeating: Seat(), count: seats) }
 
     mutating func sent(_ id: Name, to room: Name, by bot: Int) { checker.sent(Self.message(id), to: room, by: bot) }
 
@@ -29,41 +30,48 @@ struct SwarmCheck {
         checker.acknowledged(Self.message(id), in: room, at: position, by: bot)
     }
 
-    mutating func missed(_ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
-        if let entry = Self.entry(envelope, bytes) { seats[bot].page.append(entry) }
+    mutating func missed(_ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, seat: Int) {
+        if let entry = Self.entry(envelope, bytes) { seats[seat].page.append(entry) }
     }
 
     mutating func joined(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, isPage: Bool, by bot: Int) {
         guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }
-        let page = seats[bot].page
-        seats[bot].page = []
+        joined(room, at: position, recovered: envelope.recovered, hasMore: envelope.more, isPage: isPage, by: bot, seat: bot)
+    }
+
+    /// A subscription's answer, or the next page of one; `seat`: the bot's place in that room.
+    mutating func joined(_ room: Name, at position: Position, recovered: Bool?, hasMore: Bool, isPage: Bool, by bot: Int, seat: Int) {
+        let page = seats[seat].page
+        seats[seat].page = []
         if isPage {
-            guard seats[bot].isPaging else { return }
-            checker.continued(room, page: page, hasMore: envelope.more, by: bot)
+            guard seats[seat].isPaging else { return }
+            checker.continued(room, page: page, hasMore: hasMore, by: bot)
         } else {
             checker.subscribed(
-                room, at: position, recovered: envelope.recovered, page: page, hasMore: envelope.more, from: seats[bot].position, by: bot)
+                room, at: position, recovered: recovered, page: page, hasMore: hasMore, from: seats[seat].position, by: bot)
         }
-        seats[bot].isPaging = envelope.more
-        seats[bot].position = position
+        seats[seat].isPaging = hasMore
+        seats[seat].position = position
     }
 
-    mutating func received(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+    mutating func received(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int, seat: Int) {
         guard let entry = Self.entry(envelope, bytes) else { return }
         checker.received(entry.message, in: room, at: entry.position, by: bot)
-        seats[bot].position = entry.position
+        seats[seat].position = entry.position
     }
 
-    mutating func announced(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+    mutating func announced(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int, seat: Int) {
         guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }
         checker.announced(room, at: position, by: bot)
-        seats[bot].position = position
+        seats[seat].position = position
     }
 
-    mutating func ended(_ bot: Int) {
+    mutating func ended(_ bot: Int, seats places: Range<Int>) {
         checker.ended(bot)
-        seats[bot].page = []
-        seats[bot].isPaging = false
+        for seat in places {
+            seats[seat].page = []
+            seats[seat].isPaging = false
+        }
     }
 
     mutating func unsubscribed(_ room: Name, by bot: Int) { checker.unsubscribed(room, by: bot) }

@@ -16,10 +16,12 @@ extension Swarm {
         }
     }
 
-    private func send(_ bot: Int, scheduled: UInt64) {
-        guard bots[bot].receiver.isSubscribed, trySend(bot, scheduled) else {
+    private func send(_ bot: Int, scheduled: UInt64, isWaiting: Bool = false) {
+        if bots[bot].receiver.isSubscribed, trySend(bot, scheduled) {
+            // What waited for its bot is late by the hub's fault, what is sent at once by the swarm's.
+            recorder.sent(due: scheduled, at: Clock.now().nanoseconds, isLate: !isWaiting)
+        } else {
             if bots[bot].backlog.count < Bot.backlogMax { bots[bot].backlog.append(scheduled) } else { count("unsent") }
-            return
         }
     }
 
@@ -41,7 +43,7 @@ extension Swarm {
     private func sendBacklog(_ bot: Int) {
         let waiting = bots[bot].backlog
         bots[bot].backlog.removeAll()
-        for scheduled in waiting { send(bot, scheduled: scheduled) }
+        for scheduled in waiting { send(bot, scheduled: scheduled, isWaiting: true) }
     }
 
     // MARK: Receiving
@@ -64,10 +66,10 @@ extension Swarm {
             bots[client].receiver.ended()
         case .resync(let envelope, _):
             count("resync")
-            check?.announced(rooms[bots[client].room].name, envelope, message, by: client)
+            check?.announced(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
         case .violation: count("violation")
         // What a bot missed while it was away is the checker's business, not this tally's.
-        case .missed(let envelope, _): check?.missed(envelope, message, by: client)
+        case .missed(let envelope, _): check?.missed(envelope, message, seat: client)
         case .subscribed: break
         case .system, .presence, .members, .ignored: break
         }
@@ -88,6 +90,7 @@ extension Swarm {
         case .publish:
             outstanding -= 1
             report.acked += 1
+            recorder.acknowledged(due: Clock.now().nanoseconds)
             noteEpoch(position, client)
             guard let offset = envelope.offset, let position else { return count("ackWithoutOffset") }
             check?.acknowledged(
@@ -106,7 +109,7 @@ extension Swarm {
             report.foreign += 1
             return
         }
-        check?.received(rooms[bots[client].room].name, envelope, message, by: client)
+        check?.received(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
         let now = Clock.now().nanoseconds
         // A room that began anew may say so here first: its new subscribers were told of no epoch yet.
         noteEpoch(envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil, client)
@@ -119,7 +122,7 @@ extension Swarm {
         }
         let latency = now > said.scheduled ? now - said.scheduled : 0
         report.latency.record(latency)
-        interval.record(latency)
+        recorder.delivered(lane: 0, due: said.scheduled, at: now)
         let told = RoomJournal.Message(bot: said.bot, sequence: said.sequence)
         judge(rooms[bots[client].room].journal.deliver(told, at: offset, lastSequence: &bots[Int(said.bot)].lastDelivered))
     }

@@ -44,8 +44,10 @@ final class Swarm: FleetHandler {
     var schedule: ArrivalSchedule
     var nextArrival: ArrivalSchedule.Arrival?
     var report = SwarmReport()
-    var interval = Histogram()
-    var progress = Progress()
+    var recorder: MeasuresRecorder
+    var progress: Progress
+    /// Frames go to a coordinator, who shows them.
+    let isWorker: Bool
     var connected = 0
     /// Any bot, ever.
     var wasWelcomed = false
@@ -66,19 +68,24 @@ final class Swarm: FleetHandler {
     var isFinished = false
     var payload = ByteBuffer(capacity: 512)
 
-    init(_ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts) throws(NetError) {
+    init(
+        _ options: SwarmOptions, tokens: TokenSource?, routes: [ClientFleet.Route], interrupts: Interrupts, isWorker: Bool
+    ) throws(NetError) {
         self.options = options
         self.tokens = tokens
         self.interrupts = interrupts
+        self.isWorker = isWorker
+        recorder = MeasuresRecorder(Self.blank(options), lanes: [Measures.Lane("chat")], ownCPU: ProcessorTime.own())
+        progress = Progress(title: "\(options.bots) bots")
         var limits = NetLimits()
         limits.messageBytes = 2 * 1024 * 1024
         // The tick is the swarm's clock step: a message is sent at most so much after it was due.
-        fleet = try ClientFleet(routes: routes, limits: limits, tick: .milliseconds(1), seed: options.seed)
+        fleet = try ClientFleet(routes: routes, limits: limits, tick: .milliseconds(1), seed: Self.seed(options))
         schedule = ArrivalSchedule(
-            bots: options.bots, rate: options.rate, end: .seconds(options.seconds), seed: options.seed)
+            bots: options.bots, rate: options.rate, end: .seconds(options.seconds), seed: Self.seed(options))
         nextArrival = schedule.next()
         var system = SystemRandomNumberGenerator()
-        run = system.next() >> 11
+        run = options.part.run.map { $0 &* 1000 &+ UInt64(options.part.index) } ?? system.next() >> 11
         report.bots = options.bots
         report.rooms = options.rooms
         report.seconds = options.seconds
@@ -86,7 +93,7 @@ final class Swarm: FleetHandler {
         rooms = (0..<options.rooms).map { Room(name: Name(trusted: Array("swarm:\(run).\($0)".utf8))) }
         let members = Double(options.bots) / Double(options.rooms)
         if Double(options.bots) * options.rate * Double(options.seconds) * members <= SwarmCheck.deliveriesMax {
-            check = SwarmCheck(bots: options.bots)
+            check = SwarmCheck(seats: options.bots)
         }
         var client = ClientMachine.Options()
         client.requestsMax = 256
@@ -100,18 +107,25 @@ final class Swarm: FleetHandler {
         }
     }
 
+    /// Parts of one run mustn't draw the same.
+    private static func seed(_ options: SwarmOptions) -> UInt64 { options.seed &+ UInt64(options.part.index) &* 0x9E37_79B9_7F4A_7C15 }
+
     /// Runs to the end on the calling thread.
-    func execute() -> (SwarmReport, Outcome) {
+    func execute() -> (SwarmReport, Measures, Outcome) {
         fleet.handler = self
         interrupts.wake(fleet.loop.signal)
-        began = Clock.now()
+        let now = Clock.now()
+        // All parts begin at one moment; for one that comes late it's past.
+        if let start = options.part.start, start > now { usleep(UInt32(clamping: min(start.since(now), .seconds(60)).nanoseconds / 1000)) }
+        began = max(options.part.start ?? Clock.now(), now)
+        recorder.update { $0.began = began }
         let joiningNanoseconds = Double(options.bots) / options.connectRate * 1e9
         phase = .joining(until: began + Span(nanoseconds: UInt64(joiningNanoseconds)) + .seconds(15))
         scheduleProgress()
         fleet.run()
         progress.end()
         settle()
-        return (report, outcome)
+        return (report, measures(at: Clock.now()), outcome)
     }
 
     private func settle() {
@@ -125,7 +139,9 @@ final class Swarm: FleetHandler {
     }
 
     func count(_ code: String, _ number: UInt64 = 1) {
-        if number > 0 { report.refused[code, default: 0] += number }
+        guard number > 0 else { return }
+        report.refused[code, default: 0] += number
+        recorder.failed(code, number)
     }
 
     // MARK: Phases
@@ -141,7 +157,8 @@ final class Swarm: FleetHandler {
                 outcome = .unreachable(reasons?.key ?? "no answer")
                 finish()
             } else if joined + hopeless == bots.count {
-                talk(now)
+                // Parts of one run talk at one moment, if the hub lets them in as fast as was asked for.
+                if options.part.count == 1 || now >= began + partsJoined { talk(now) }
             } else if now >= until {
                 progress.say("\(bots.count - joined) of \(bots.count) bots couldn't join; going on without them")
                 talk(now)
@@ -173,10 +190,18 @@ final class Swarm: FleetHandler {
 
     private func talk(_ now: Instant) {
         // Nobody may be in; the report says so.
-        if joined > 0 { phase = .talking(since: now) } else { leave(now) }
+        guard joined > 0 else { return leave(now) }
+        phase = .talking(since: now)
+        recorder.measure(from: now, to: now + .seconds(options.seconds))
     }
 
-    private func drain(_ now: Instant) { phase = .draining(until: now + Self.drainMax) }
+    /// From the beginning until all of every part should be in.
+    private var partsJoined: Span { Span(nanoseconds: UInt64(Double(options.bots) / options.connectRate * 1e9)) + .seconds(2) }
+
+    private func drain(_ now: Instant) {
+        recorder.stopMeasuring(at: now)
+        phase = .draining(until: now + Self.drainMax)
+    }
 
     var isDrained: Bool {
         outstanding == 0
@@ -195,7 +220,7 @@ final class Swarm: FleetHandler {
     // MARK: Connections
 
     func opening(for client: Int, to url: HubURL) -> ClientOpening {
-        let user = "bot-\(client)"
+        let user = options.part.count > 1 ? "bot-\(options.part.index).\(client)" : "bot-\(client)"
         var target = url.prefix + "/v1/ws?device=swarm"
         var headers: [(name: String, value: String)] = []
         if let tokens {
@@ -220,7 +245,7 @@ final class Swarm: FleetHandler {
         if wasOpen { connected -= 1 }
         bots[client].receiver.ended()
         // Whoever leaves in the end has been judged by then.
-        if case .leaving = phase {} else { check?.ended(client) }
+        if case .leaving = phase {} else { check?.ended(client, seats: client..<client + 1) }
         if case .leaving = phase {
             if case .finished = after { left += 1 }
             return
@@ -230,6 +255,7 @@ final class Swarm: FleetHandler {
             text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
         }
         report.ends[text, default: 0] += 1
+        recorder.ended(text)
         switch after {
         case .wait: break
         case .finished: loseHope(client)
@@ -239,21 +265,31 @@ final class Swarm: FleetHandler {
 
     // MARK: Time and signals
 
-    private func scheduleProgress() { _ = fleet.loop.schedule(after: .seconds(1), kind: Self.progressTimer, value: 0) }
+    /// At whole seconds since the beginning, so that the points of several processes stay side by side.
+    private func scheduleProgress() {
+        let elapsed = Clock.now().since(began).nanoseconds
+        // A timer that came a little early has its second behind it all the same.
+        let next = ((elapsed + 500_000_000) / 1_000_000_000 + 1) * 1_000_000_000
+        _ = fleet.loop.schedule(after: Span(nanoseconds: next - elapsed), kind: Self.progressTimer, value: 0)
+    }
 
     func timerFired(kind: UInt32, value: UInt64) {
-        let numbers = Progress.Numbers(
-            phase: phaseText, connected: connected, sent: report.sent, acked: report.acked, delivered: delivered,
-            errors: report.refused.values.reduce(0, +) + report.ends.values.reduce(0, +))
-        progress.show(numbers, interval: interval)
-        interval.removeAll()
+        let now = Clock.now()
+        let point = recorder.close(at: now, connected: connected, ownCPU: ProcessorTime.own())
+        if isWorker {
+            WorkerVoice.send(point)
+        } else {
+            progress.show(
+                ReportProgress.Moment(
+                    seconds: now.since(began).nanoseconds / 1_000_000_000, phase: phaseText, point: point, bots: UInt64(bots.count)))
+        }
         scheduleProgress()
     }
 
     var phaseText: String {
         switch phase {
         case .joining: "joining"
-        case .talking(let since): "\(Clock.now().since(since).milliseconds / 1000) s"
+        case .talking: "talking"
         case .draining: "draining"
         case .leaving: "leaving"
         }

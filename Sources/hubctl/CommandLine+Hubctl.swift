@@ -148,7 +148,7 @@ enum HubctlCommandLine {
             CommandLineParser.Flag("token", value: "JTI", help: "The one with this id."),
             CommandLineParser.Flag("all", help: "All that were issued to anybody until now."),
             CommandLineParser.Flag(
-                "before", value: "TIME", help: "With --user or --all: issued before this second since 1970, instead of now."),
+                "before", value: "TIME", help: "With --user or --all: issued in this second since 1970 or before it, instead of now."),
         ],
         examples: [
             CommandLineParser.Example("hubctl revoke --user alice", "alice needs a new token, on all her devices"),

@@ -29,9 +29,34 @@ enum TokenCommand {
         draft.tokenId = arguments.value("id")
         draft.channels = arguments.values("channel")
         draft.caps = try caps(arguments)
+        try judge(draft)
         let key = try key(arguments, forSigning: true)
-        do throws(TokenKey.Problem) { output.line(try TokenMinter.mint(draft, key: key)) } catch {
-            throw .refused("the key \(error.message)")
+        let token: [UInt8]
+        do throws(TokenKey.Problem) { token = try TokenMinter.mint(draft, key: key) } catch { throw .refused("the key \(error.message)") }
+        guard token.count <= TokenVerifier.byteCountMax else {
+            throw .refused(
+                "the token would have \(token.count) bytes, and hubs take \(TokenVerifier.byteCountMax): grant less, or by patterns")
+        }
+        output.line(token)
+    }
+
+    /// As a hub would, so that none is minted that every hub refuses. What hubs differ in (auth.audience, auth.tokenLifeMax) is theirs.
+    private static func judge(_ draft: TokenDraft) throws(Failure) {
+        var rules = TokenVerifier.Rules()
+        rules.issuer = draft.issuer
+        rules.audience = draft.audience.map { [$0] } ?? []
+        let usual = rules.lifeMax.milliseconds / 1000
+        rules.lifeMax = .seconds(365 * 86_400)
+        var present = draft
+        // One that begins to hold later is fine.
+        present.notBefore = nil
+        let verifier = TokenVerifier(keys: [], rules: rules)
+        if let error = verifier.problem(ofClaims: TokenMinter.claims(present), nowMilliseconds: Output.wallMilliseconds()) {
+            throw .usage("hubs would refuse it: \(error.message)")
+        }
+        if draft.expires - draft.issued > usual {
+            StandardError.write(
+                "hubctl: warning: it lives longer than 30 days, which hubs refuse unless their auth.tokenLifeMax is longer\n")
         }
     }
 
@@ -65,16 +90,19 @@ enum TokenCommand {
             let known = TokenKey.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
             throw .usage("--alg is one of \(known), not \(CommandLineError.quoted(word))")
         }
-        let bytes = try secret(arguments, algorithm)
+        let bytes = try secret(arguments, algorithm, isPublic: !forSigning && !algorithm.isSymmetric)
         do throws(TokenKey.Problem) {
             return try TokenKey(id: arguments.value("kid"), algorithm: algorithm, bytes: bytes, forSigning: forSigning)
         } catch { throw .refused("the key \(error.message)") }
     }
 
-    private static func secret(_ arguments: CommandLineArguments, _ algorithm: TokenKey.Algorithm) throws(Failure) -> Secret {
+    private static func secret(_ arguments: CommandLineArguments, _ algorithm: TokenKey.Algorithm, isPublic: Bool) throws(Failure) -> Secret
+    {
         if let path = arguments.value("key-file") {
             guard !arguments.has("key-env") else { throw .usage("give --key-env or --key-file, not both") }
-            do throws(SecretSource.Unreadable) { return try SecretSource.file(path) } catch { throw .refused("--key-file: \(error)") }
+            do throws(SecretSource.Unreadable) { return try SecretSource.file(path, isPublic: isPublic) } catch {
+                throw .refused("--key-file: \(error)")
+            }
         }
         let variable = arguments.value("key-env") ?? defaultVariable
         guard let secret = SecretSource.environment(variable) else {
@@ -92,8 +120,8 @@ enum TokenCommand {
         }
         guard let parts = TokenParts(token) else { throw .refused("that isn't a token: header.claims.signature, each in base64url") }
         for part in [parts.header, parts.claims] { output.line(Terminal.safe(String(decoding: part, as: UTF8.self))) }
-        guard arguments.has("key-file") || arguments.has("key-env") else {
-            output.line("signature: not checked (give --alg and --key-file or --key-env)")
+        guard arguments.has("key-file") || arguments.has("key-env") || SecretSource.environment(defaultVariable) != nil else {
+            output.line("signature: not checked (\(defaultVariable) isn't set; or give --alg and --key-file or --key-env)")
             return
         }
         var rules = TokenVerifier.Rules()

@@ -150,6 +150,34 @@ struct DeliveryCheckerTests {
         #expect(checker.finish().counts == [.lost: 1])
     }
 
+    @Test(
+        "whoever was brought past a place without what was acknowledged there must be told that it was taken back, unless nobody could know",
+        arguments: [
+            ([], false, false, [.lost: 1]), ([], true, false, [:]), ([], false, true, [:]), ([2], false, false, [:]),
+        ] as [([Int], Bool, Bool, [CheckReport.Fault: UInt64])])
+    func takenBack(_ heard: [Int], isTold: Bool, isExcused: Bool, _ faults: [CheckReport.Fault: UInt64]) {
+        for tellsAll in [true, false] {
+            var checker = DeliveryChecker(tellsAll: tellsAll)
+            subscribe(&checker, at: 0)
+            publish(1...2, &checker)
+            receive([1] + heard, &checker)
+            // It goes away at 1, and another message takes the place of 2, which it had heard or not.
+            checker.ended(1)
+            if isExcused { checker.excuse(message(2), in: room) }
+            checker.sent(message(3), to: room, by: 0)
+            checker.acknowledged(message(3), in: room, at: place(2, tag: 9), by: 0)
+            let at: UInt64 = heard.isEmpty ? 1 : 2
+            if isTold || at == 2 {
+                checker.subscribed(room, at: place(2, tag: 9), recovered: false, page: [], hasMore: false, from: place(at), by: 1)
+            } else {
+                checker.subscribed(
+                    room, at: place(2, tag: 9), recovered: true, page: [(message(3), place(2, tag: 9))], hasMore: false, from: place(at),
+                    by: 1)
+            }
+            #expect(checker.finish().counts == (tellsAll ? faults : [:]))
+        }
+    }
+
     @Test("pages: the rest comes by history, live ones only after its end, and the end must be reached")
     func pages() {
         var checker = DeliveryChecker()
@@ -216,10 +244,10 @@ struct DeliveryCheckerTests {
         #expect(checker.finish().counts.isEmpty)
         told.announced(room, at: Position(epoch: Mark(chance: 2), offset: 0, tag: .none), by: 1)
         var untold = checker
-        untold.acknowledged(message(1), in: room, at: place(1, epoch: 2), by: 0)
+        untold.acknowledged(message(1), in: room, at: place(1, epoch: 2, tag: 9), by: 0)
         #expect(untold.finish().count(.contradiction) == 1)
-        told.acknowledged(message(1), in: room, at: place(1, epoch: 2), by: 0)
-        told.received(message(1), in: room, at: place(1, epoch: 2), by: 1)
+        told.acknowledged(message(1), in: room, at: place(1, epoch: 2, tag: 9), by: 0)
+        told.received(message(1), in: room, at: place(1, epoch: 2, tag: 9), by: 1)
         #expect(told.finish().counts.isEmpty)
     }
 

@@ -139,4 +139,25 @@ struct ClientMachineTests {
         #expect(waiting.machine.state == .closed(.asked))
         #expect(waiting.machine.deadline == nil)
     }
+
+    @Test("who stopped may come back, and asks for what it follows from where it stood; nobody else may")
+    func restarts() {
+        var driven = Driven.open()
+        driven.machine.subscribe("room:1")
+        _ = driven.requests()
+        driven.receive(#"{"type":"ack","id":1,"channel":"room:1","offset":7,"position":"abcdefgh.7.aaaaaaaa"}"#)
+        driven.machine.restart(now: driven.now)
+        if case .open = driven.machine.state {} else { Issue.record("restarted while open") }
+        _ = driven.machine.stop(now: driven.now)
+        _ = driven.end(.closed(code: 1000, reason: ""))
+        driven.machine.restart(now: driven.now)
+        driven.machine.transportOpened(now: driven.now)
+        driven.receive(Driven.welcome)
+        #expect(driven.requests() == [.subscribe(id: 2, "room:1", position: Position("abcdefgh.7.aaaaaaaa"))])
+
+        var refused = Driven.open()
+        _ = refused.end(.closed(code: 4003, reason: ""))
+        refused.machine.restart(now: refused.now)
+        #expect(refused.machine.state == .closed(.disconnected))
+    }
 }

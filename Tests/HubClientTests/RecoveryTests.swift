@@ -22,6 +22,8 @@ struct RecoveryTests {
         return driven
     }
 
+    private static func isIgnored(_ received: ClientMachine.Received) -> Bool { if case .ignored = received { true } else { false } }
+
     private static func missed(_ driven: inout Driven, _ message: String) -> [(UInt64?, Subscription.Order)] {
         driven.receive(message)
         return driven.machine.takeMissed().map { missed in
@@ -76,6 +78,26 @@ struct RecoveryTests {
         #expect(driven.requests() == [])
         driven.milliseconds += 501
         #expect(driven.requests() == [.subscribe(id: 4, "room:1", position: Self.position(8))])
+    }
+
+    @Test(
+        "an answer that came too late isn't believed, nor what follows it live: the next one brings all of it, and nothing is passed over")
+    func late() {
+        var driven = Self.back()
+        let first = driven.requests()
+        guard case .subscribe(let id, _, let position) = first.first else {
+            Issue.record("\(first)")
+            return
+        }
+        driven.milliseconds += 10_001
+        #expect(driven.machine.nextTimedOut(now: driven.now)?.id == id)
+        driven.receive(
+            #"{"type":"ack","id":\#(id),"channel":"room:1","offset":9,"position":"abcdefgh.9.aaaaaaaa","recovered":true,"publications":[]}"#
+        )
+        #expect(Self.isIgnored(driven.receive(Self.chat(10))) == true)
+        #expect(driven.requests() == [.subscribe(id: id + 1, "room:1", position: position)])
+        #expect(Self.isIgnored(driven.receive(Self.chat(11))) == true)
+        #expect(driven.machine.followed[0].position == position)
     }
 
     @Test("what can't be recovered moves the position, and the application is told")

@@ -81,6 +81,7 @@ struct SubscriptionTests {
         var driven = Driven.open()
         driven.machine.subscribe("a\"b")
         _ = driven.requests()
+        driven.receive(#"{"type":"ack","id":1,"channel":"a\"b","offset":0,"position":".0.aaaaaaaa"}"#)
         let text = #"{"type":"chat","channel":"\u0061\"b","user":"bob","time":1,"offset":1,"position":"abcdefgh.1.aaaaaaaa","payload":{}}"#
         #expect(Self.order(driven.receive(text)) != nil)
     }

@@ -7,11 +7,15 @@ import Testing
 package protocol MemberStoreFixture: AnyObject {
     /// Nodes share one backend. Timers: `PresenceStoreContract.timers`.
     func makeMemberNode(incarnation: Name) -> any MemberStore
+    /// The webhooks' queues that the nodes' channels are told in, of all kinds.
+    var memberHooks: any HookQueue { get }
     /// The node hears the channel once this returns.
     func carry(_ channel: Name, on node: any MemberStore)
     var now: Instant { get }
     func run(until condition: () -> Bool) -> Bool
     func pass(_ span: Span)
+    /// The channel's members end with their time to live, as when nobody swept for long.
+    func endMembers(of channel: Name)
 }
 
 package struct MemberStoreCheck: Sendable, CustomTestStringConvertible {
@@ -36,6 +40,14 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
         MemberStoreCheck(name: "a small list comes whole, a large one in pages that hold everybody", run: pages),
         MemberStoreCheck(name: "a channel that nobody was ever in is empty", run: unknown),
+        MemberStoreCheck(name: "backends are told once when the first member comes and once when the last one goes", run: occupied),
+        MemberStoreCheck(
+            name: "when all nodes of a channel are gone, whoever sweeps takes their members out and tells, once", run: allGone),
+        MemberStoreCheck(
+            name: "what all nodes said may have ended by itself before anybody sweeps: that's told all the same", run: allEnded),
+        MemberStoreCheck(
+            name: "a sweep leaves a channel to whoever lives in it, and when that one has left the dead go too", run: besideTheLiving),
+        MemberStoreCheck(name: "a sweep after a long time without any finds nobody dead for a hold", run: sweptLate),
         MemberStoreCheck(name: "names of all shapes come back as they are", run: names),
     ]
 
@@ -200,6 +212,79 @@ package enum MemberStoreContract {
         #expect(one.reap(two.incarnation) == 0)
     }
 
+    private static func occupied(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:occupied")
+        for _ in 0..<2 {
+            one.change(["alice": 1])
+            two.change(["alice": 1, "bob": 1])
+            one.change(["alice": 0])
+            two.change(["alice": 0, "bob": 0])
+            two.change(["bob": 0])
+        }
+        #expect(one.toldBackends() == ["occupied", "vacated", "occupied", "vacated"])
+    }
+
+    private static func allGone(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:gone")
+        let third = MemberNode(fixture, "cccccccccccc", "c:gone")
+        one.change(["alice": 1, "both": 1])
+        two.change(["bob": 2, "both": 1])
+        for _ in 0..<16 {
+            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+            #expect(third.sweep() == MembersSwept(), "all live")
+        }
+        #expect(third.sweeping { third.list()?.occupancy == 0 })
+        fixture.pass(.milliseconds(50))
+        #expect(Set(third.told.filter { $0.hasPrefix("left") }) == ["left alice 0", "left bob 0", "left both 0"], "\(third.told)")
+        #expect(third.sweptUsers == 3 && third.news.last?.occupancy == 0)
+        #expect(third.toldBackends() == ["occupied", "vacated"])
+        // The late ones begin a new round, which is told as such.
+        #expect(one.refresh()?.isKnown == false)
+        one.change(["alice": 1])
+        #expect(third.toldBackends() == ["occupied", "vacated", "occupied"])
+        expectChained(third.news)
+    }
+
+    private static func allEnded(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:ended")
+        one.change(["alice": 1])
+        fixture.endMembers(of: "c:ended")
+        #expect(two.list()?.occupancy == 0)
+        #expect(two.toldBackends() == ["occupied"])
+        #expect(two.sweeping { two.toldBackends() == ["occupied", "vacated"] })
+        for _ in 0..<20 { #expect(two.sweep() == MembersSwept()) }
+        #expect(two.toldBackends() == ["occupied", "vacated"])
+    }
+
+    private static func besideTheLiving(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:beside")
+        let third = MemberNode(fixture, "cccccccccccc", "c:beside")
+        one.change(["alice": 1])
+        two.change(["bob": 1])
+        // One renews what it said, but leaves the dead to others; at last it goes itself.
+        var isKept = true
+        _ = third.sweeping(meanwhile: { if one.refresh()?.isKnown != true { isKept = false } }, atMost: 40) { false }
+        #expect(isKept, "who renews what it said isn't taken out")
+        #expect(third.list()?.members.contains(MemberEntry(user: "alice", devices: 1)) == true)
+        one.change(["alice": 0])
+        #expect(third.sweeping { third.list()?.occupancy == 0 })
+        #expect(third.toldBackends() == ["occupied", "vacated"])
+    }
+
+    private static func sweptLate(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:blind")
+        one.change(["alice": 1])
+        for _ in 0..<12 { _ = two.sweep() }
+        // Longer than a lease and the longest gap: all may have been cut off.
+        fixture.pass(.milliseconds(3_000))
+        #expect(two.sweep() == MembersSwept())
+        fixture.pass(.milliseconds(200))
+        #expect(two.sweep() == MembersSwept())
+        #expect(one.refresh()?.isKnown == true)
+        for _ in 0..<10 { #expect(two.sweep() == MembersSwept()) }
+        #expect(two.list()?.occupancy == 1 && two.toldBackends() == ["occupied"])
+    }
+
     private static func names(_ fixture: any MemberStoreFixture) {
         let (one, two) = MemberNode.pair(fixture, "a:b:{c}:1:2")
         let users = ["a:b", "0", "{x}", "böb", "1:1:x", String(repeating: "n", count: 255)].map { Name(validating: $0)! }
@@ -227,6 +312,9 @@ package final class MemberNode: MemberStoreDelegate {
     private var leases: [RequestTag: Result<MembersLease, WireError>] = [:]
     private var reaps: [RequestTag: Result<Int, WireError>] = [:]
     private var lists: [RequestTag: Result<MembersList, WireError>] = [:]
+    private var sweeps: [RequestTag: Result<MembersSwept, WireError>] = [:]
+    /// Users whom this node's sweeps took out.
+    package private(set) var sweptUsers = 0
     /// Without the beginning.
     package private(set) var news: [MembersNews] = []
     package private(set) var rejoins: [MembersNews] = []
@@ -285,6 +373,38 @@ package final class MemberNode: MemberStoreDelegate {
         return answer(reaps[tag])
     }
 
+    /// A sweep of the channel's partition; the next one is due when it returns.
+    package func sweep() -> MembersSwept? {
+        let partition = Partition.of(channel)
+        let tag = call { store.sweep(partition: partition, tag: $0, at: fixture.now) }
+        _ = fixture.run { sweeps[tag] != nil }
+        let swept = answer(sweeps[tag])
+        sweptUsers += swept?.users ?? 0
+        fixture.pass(.milliseconds(130))
+        return swept
+    }
+
+    /// Sweeps until `condition` holds; false: it never did.
+    package func sweeping(meanwhile: () -> Void = {}, atMost count: Int = 80, until condition: () -> Bool) -> Bool {
+        for _ in 0..<count {
+            meanwhile()
+            _ = sweep()
+            if condition() { return true }
+        }
+        return false
+    }
+
+    /// What backends are told of the channel so far: "occupied" and "vacated".
+    package func toldBackends() -> [String] {
+        let reader = HookReader()
+        fixture.memberHooks.hookDelegate = reader
+        let claim = HookClaim(holding: .take, lease: .seconds(60), limit: 1_000)
+        fixture.memberHooks.claim(claim, partition: Partition.of(channel), tag: RequestTag(high: 8, low: 1), at: fixture.now)
+        _ = fixture.run { reader.page != nil }
+        fixture.memberHooks.hookDelegate = nil
+        return reader.page?.events.filter { $0.name == channel }.map { $0.kind == .channelOccupied ? "occupied" : "vacated" } ?? ["nothing"]
+    }
+
     package func list(cursor: String = "0", limit: Int = 100, whole: Int = 200) -> MembersList? {
         let tag = call { store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: $0, at: fixture.now) }
         _ = fixture.run { lists[tag] != nil }
@@ -308,6 +428,11 @@ package final class MemberNode: MemberStoreDelegate {
         reaps[tag] = result
     }
 
+    package func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {
+        note()
+        sweeps[tag] = result
+    }
+
     package func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {
         note()
         lists[tag] = result
@@ -323,4 +448,10 @@ package final class MemberNode: MemberStoreDelegate {
         note()
         isUp = health == .up
     }
+}
+
+private final class HookReader: HookQueueDelegate {
+    var page: HookPage?
+
+    func claimed(_ result: Result<HookPage, WireError>, partition: Int, tag: RequestTag) { page = try? result.get() }
 }

@@ -3,79 +3,46 @@ import HubCore
 import HubWire
 import Testing
 
-/// A machine, driven by hand.
-private final class Bench {
-    let machine: MembersMachine
-    var now = Instant(nanoseconds: 1_000_000_000)
-    var waiting: [MembersAction] = []
-
-    init(threshold: Int = 200, grace: Span = .seconds(10)) {
-        var timers = PresenceTimers()
-        timers.grace = grace
-        machine = MembersMachine(timers: timers, node: "aaaaaaaaaaaa", tagSpace: 77, chance: Chance(seed: 1))
-        var options = HistoryOptions()
-        options.members.threshold = threshold
-        var off = HistoryOptions()
-        off.members.isOn = false
-        machine.setNamespaces(["": options, "dm": off])
-        machine.storeHealth(.up, at: now)
-    }
-
-    func pass(_ span: Span) {
-        let end = now + span
-        while now < end {
-            now = now + .milliseconds(10)
-            machine.tick(at: now)
-        }
-    }
-
-    func take() -> [MembersAction] { machine.takeActions() }
-
-    func changes() -> [(users: [MemberCount], tag: RequestTag)] {
-        take().compactMap {
-            if case .change(let users, _, let tag) = $0 {
-                (users.sorted { $0.user.bytes.lexicographicallyPrecedes($1.user.bytes) }, tag)
-            } else {
-                nil
-            }
-        }
-    }
-
-    func join(_ user: Name, _ connection: UInt64, device: Name = "phone", visible: Bool = true) {
-        machine.joined("room", connection: connection, user: user, device: device, isVisible: visible, at: now)
-    }
-
-    func say(_ tag: RequestTag, sequence: UInt64 = 5, occupancy: UInt64 = 1, isNew: Bool = false) {
-        machine.changed(.success(MembersTip(sequence: sequence, begun: 1, occupancy: occupancy, isNew: isNew)), tag: tag, at: now)
-    }
-
-    /// Follows, and answers the list that's read for it.
-    func follow(_ members: [MemberEntry], sequence: UInt64 = 5) -> MembersPage? {
-        machine.follow(["room"], loop: 0, tag: RequestTag(high: 0, low: 9), at: now)
-        for case .list(_, _, _, _, let tag) in take() { list(members, sequence: sequence, tag) }
-        for case .followed(let pages, _) in take() { return pages[0] }
-        return nil
-    }
-
-    func list(_ members: [MemberEntry], sequence: UInt64, begun: UInt64 = 1, cursor: String? = nil, _ tag: RequestTag) {
-        let list = MembersList(
-            members: members, sequence: sequence, begun: begun, occupancy: cursor == nil ? UInt64(members.count) : 10_000, cursor: cursor)
-        machine.listed(.success(list), tag: tag, at: now)
-    }
-
-    func hear(_ kind: MembersNews.Kind, _ users: [Name: UInt32], _ sequence: UInt64, occupancy: UInt64 = 1) {
-        let news = MembersNews(
-            kind: kind, sequence: sequence, occupancy: occupancy, users: users.map { MemberCount(user: $0.key, devices: $0.value) })
-        machine.heard(news, channel: "room", at: now)
-    }
-
-    func frames() -> [MembersChange] { take().compactMap { if case .push(let change, _) = $0 { change } else { nil } } }
-}
-
 @Suite("Members machine") struct MembersMachineTests {
+    @Test("devices without names are as many as connections, and a new one takes no lingering one's place")
+    func unnamedDevices() {
+        let bench = MembersBench()
+        for connection in 1...3 as ClosedRange<UInt64> { bench.join("alice", connection, device: .empty) }
+        bench.pass(.milliseconds(250))
+        let first = bench.changes()
+        #expect(first.flatMap(\.users) == [MemberCount(user: "alice", devices: 3)])
+        bench.say(first[0].tag)
+        bench.machine.closed(connection: 2, isClean: false, at: bench.now)
+        bench.join("alice", 4, device: .empty)
+        bench.pass(.milliseconds(250))
+        let second = bench.changes()
+        #expect(second.flatMap(\.users) == [MemberCount(user: "alice", devices: 4)])
+        bench.say(second[0].tag, sequence: 6)
+        bench.pass(.seconds(11))
+        #expect(bench.changes().flatMap(\.users).last == MemberCount(user: "alice", devices: 3))
+    }
+
+    @Test("a connection is in the channels that it joined and didn't leave, in whichever order")
+    func channelsOfAConnection() {
+        let bench = MembersBench()
+        for channel in ["a", "b", "c"] as [Name] {
+            bench.machine.joined(channel, connection: 1, user: "alice", device: "phone", isVisible: true, at: bench.now)
+        }
+        bench.machine.left("a", connection: 1, at: bench.now)
+        bench.machine.left("a", connection: 1, at: bench.now)
+        bench.machine.left("c", connection: 1, at: bench.now)
+        bench.machine.left("b", connection: 2, at: bench.now)
+        bench.pass(.milliseconds(250))
+        let told = bench.take().compactMap { if case .change(let users, let channel, _) = $0 { (channel, users) } else { nil } }
+        #expect(told.map(\.0) == ["b"])
+        bench.machine.closed(connection: 1, isClean: true, at: bench.now)
+        bench.machine.tick(at: bench.now + .seconds(1))
+        #expect(bench.machine.numbers.channels == 1)
+    }
+
     @Test("what happens within 200 ms leaves in one call, what is there by then and nothing that came and went")
     func collected() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.join("bob", 2)
         bench.join("carol", 3)
@@ -96,7 +63,7 @@ private final class Bench {
 
     @Test("several devices are one member; two connections of a device are one device")
     func devices() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1, device: "phone")
         bench.join("alice", 2, device: "phone")
         bench.join("alice", 3, device: "tablet")
@@ -120,7 +87,7 @@ private final class Bench {
 
     @Test("a lost connection counts for the grace, and a device that comes back within it changes nothing")
     func grace() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         bench.say(bench.changes()[0].tag)
@@ -138,7 +105,7 @@ private final class Bench {
 
     @Test("those who leave and those who come go in calls of their own, 50 at most each, and all of them without waiting")
     func batches() {
-        let bench = Bench(grace: .zero)
+        let bench = MembersBench(grace: .zero)
         for number in 0..<120 { bench.join(Name(validating: "u\(number)")!, UInt64(number)) }
         bench.pass(.milliseconds(250))
         var sizes: [Int] = []
@@ -161,7 +128,7 @@ private final class Bench {
 
     @Test("what was refused goes out again as it is by then; what the store forgot is said again")
     func again() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.join("bob", 2)
         bench.pass(.milliseconds(250))
@@ -191,7 +158,7 @@ private final class Bench {
 
     @Test("without the store nothing is sent and a goodbye isn't believed at once; when it's back what is so by then is said")
     func away() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         bench.say(bench.changes()[0].tag)
@@ -207,7 +174,7 @@ private final class Bench {
 
     @Test("a dead node is taken out by whoever hears of it, and the next look is when the next lease would end")
     func reap() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         bench.say(bench.changes()[0].tag)
@@ -244,7 +211,7 @@ private final class Bench {
 
     @Test("a look that comes due while one is under way isn't the last one")
     func refreshTwice() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         bench.say(bench.changes()[0].tag)
@@ -265,7 +232,7 @@ private final class Bench {
 
     @Test("a follower gets the list, then each change once, and nothing of before")
     func follow() {
-        let bench = Bench()
+        let bench = MembersBench()
         let page = bench.follow([MemberEntry(user: "alice", devices: 1)])
         #expect(page == MembersPage(members: [MemberEntry(user: "alice", devices: 1)], occupancy: 1, sequence: 5, mode: .each))
         bench.hear(.joined, ["alice": 1], 5)
@@ -295,7 +262,7 @@ private final class Bench {
 
     @Test("a missing message makes the list be read again, and the difference is told")
     func gap() {
-        let bench = Bench()
+        let bench = MembersBench()
         _ = bench.follow([MemberEntry(user: "alice", devices: 1)])
         bench.hear(.joined, ["carol": 1], 7)
         bench.pass(.milliseconds(20))
@@ -317,7 +284,7 @@ private final class Bench {
 
     @Test("what the store has told and wasn't heard is found by its number, also when nothing follows it")
     func tail() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         _ = bench.follow([])
         bench.pass(.milliseconds(250))
@@ -332,7 +299,7 @@ private final class Bench {
 
     @Test("when the store lost its data nobody is told gone before a hold has passed")
     func lostData() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.join("alice", 1)
         _ = bench.follow([
             MemberEntry(user: "alice", devices: 1), MemberEntry(user: "bob", devices: 1), MemberEntry(user: "carol", devices: 1),
@@ -366,7 +333,7 @@ private final class Bench {
 
     @Test("above a quarter of the threshold changes come once a second, above it only counts, and each way back a fifth below")
     func modes() {
-        let bench = Bench(threshold: 40)
+        let bench = MembersBench(threshold: 40)
         var sequence: UInt64 = 5
         var names: [Name] = []
         _ = bench.follow([])
@@ -420,7 +387,7 @@ private final class Bench {
 
     @Test("a channel of ten thousand costs its followers a few frames, filled and emptied")
     func crowd() {
-        let bench = Bench()
+        let bench = MembersBench()
         _ = bench.follow([])
         var sequence: UInt64 = 5
         var frames: [Instant] = []
@@ -452,7 +419,7 @@ private final class Bench {
 
     @Test("a namespace without members has none: nothing is sent, asking is refused by name, and following answers nothing")
     func off() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.machine.joined("dm:1", connection: 1, user: "alice", device: "d", isVisible: true, at: bench.now)
         bench.machine.joined("user:alice", connection: 1, user: "alice", device: "d", isVisible: true, at: bench.now)
         bench.pass(.seconds(1))
@@ -467,7 +434,7 @@ private final class Bench {
 
     @Test("followers without a list get it as soon as it can be had")
     func lateList() {
-        let bench = Bench()
+        let bench = MembersBench()
         bench.machine.follow(["room"], loop: 0, tag: RequestTag(high: 0, low: 2), at: bench.now)
         for case .list(_, _, _, _, let tag) in bench.take() {
             bench.machine.listed(.failure(WireError(.unavailable, "away")), tag: tag, at: bench.now)

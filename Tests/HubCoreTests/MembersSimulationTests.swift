@@ -41,6 +41,9 @@ private final class MembersWorld {
             machine.refreshed(result, tag: tag, at: world.now)
         }
         func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { machine.reaped(result, tag: tag, at: world.now) }
+        func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {
+            machine.swept(result, tag: tag, at: world.now)
+        }
         func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { machine.listed(result, tag: tag, at: world.now) }
         func heard(_ news: MembersNews, channel: Name) { machine.heard(news, channel: channel, at: world.now) }
         func memberStoreHealth(_ health: BackendHealth) { machine.storeHealth(health, at: world.now) }
@@ -64,6 +67,7 @@ private final class MembersWorld {
                 case .change(let users, let channel, let tag): store.change(users, in: channel, tag: tag, at: now)
                 case .refresh(let channel, let isObserver, let tag): store.refresh(channel, isObserver: isObserver, tag: tag, at: now)
                 case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
+                case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
                 case .list(let channel, let cursor, let limit, let whole, let tag):
                     store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
                 case .followed(let pages, let tag): followers[world.channels[Int(tag.low)]]?.began(pages[0], at: now)
@@ -142,6 +146,7 @@ private final class MembersWorld {
 
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
     private(set) lazy var members = MemoryMembers(timers: MembersWorld.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+    private lazy var hooks = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
     var nodes: [Node] = []
     var chance: Chance
     let threshold: Int
@@ -152,10 +157,17 @@ private final class MembersWorld {
     /// Always there, on node 0, which nothing happens to.
     let stable: Name = "stable"
 
-    init(seed: UInt64) {
+    /// `mayAllDie`: nobody is always there, and all nodes may be killed at once.
+    let mayAllDie: Bool
+
+    init(seed: UInt64, mayAllDie: Bool = false) {
         chance = Chance(seed: seed)
+        self.mayAllDie = mayAllDie
         threshold = [200, 8, 4][Int(seed % 3)]
         for _ in 0..<3 { nodes.append(makeNode()) }
+        hooks.setHookRules(HookRules(kinds: HookKinds(HookKind.allCases), perPartition: 10_000, keep: .seconds(3600)))
+        members.hooks = hooks
+        guard !mayAllDie else { return }
         for place in channels.indices { nodes[0].follow(place) }
         connect(stable, device: "d", to: 0, channels: Set(channels))
     }
@@ -196,7 +208,9 @@ private final class MembersWorld {
             nodes[node].connections[id] = nil
             nodes[node].machine.closed(connection: id, isClean: chance.next() % 2 == 0, at: now)
         case 5:
-            guard let id, let channel = nodes[node].connections[id]?.channels.first else { return }
+            guard let id, let among = nodes[node].connections[id]?.channels, let channel = channels.first(where: among.contains) else {
+                return
+            }
             nodes[node].connections[id]?.channels.remove(channel)
             nodes[node].machine.left(channel, connection: id, at: now)
         case 6:
@@ -216,6 +230,7 @@ private final class MembersWorld {
             guard node != 0, nodes[node].downUntil == nil else { return }
             nodes[node].downUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(4))
             nodes[node].store.setHealth(.down("cut off"))
+        case 13 where mayAllDie: for place in nodes.indices { nodes[place] = makeNode() }
         case 13: if chance.next() % 3 == 0 { nodes[0].store.loseAllData() }
         case 14:
             // Killed: what it had is gone with it, and another one takes its place.
@@ -223,6 +238,21 @@ private final class MembersWorld {
             nodes[node] = makeNode()
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
         }
+    }
+
+    /// What backends were told of a channel.
+    func toldBackends(_ channel: Name) -> [HookKind] {
+        final class Reader: HookQueueDelegate {
+            var events: [HookEvent] = []
+            func claimed(_ result: Result<HookPage, WireError>, partition: Int, tag: RequestTag) {
+                events = (try? result.get())?.events ?? []
+            }
+        }
+        let reader = Reader()
+        hooks.hookDelegate = reader
+        hooks.claim(HookClaim(holding: .take, lease: .seconds(1), limit: 1_000), partition: Partition.of(channel), tag: .none, at: now)
+        hooks.advance(at: now)
+        return reader.events.filter { $0.name == channel }.map(\.kind)
     }
 
     /// Who is in a channel, in truth.
@@ -279,4 +309,24 @@ private final class MembersWorld {
         "so too with lost messages, refusals, pauses, cuts, crashes and a store that loses its data; who was always there never leaves",
         arguments: 0..<10)
     func faulty(block: UInt64) { for seed in 10_000 + block * 60..<10_000 + (block + 1) * 60 { run(seed: seed, faults: true) } }
+
+    @Test("whatever dies, all at once too, backends are told of each channel in turns, and in the end what is so", arguments: 0..<10)
+    func toldInTurns(block: UInt64) {
+        for seed in 30_000 + block * 30..<30_000 + (block + 1) * 30 {
+            let world = MembersWorld(seed: seed, mayAllDie: true)
+            for _ in 0..<60 {
+                world.act(faults: true)
+                if world.chance.next() % 3 != 0 { world.pass(world.chance.span(in: .milliseconds(20)..<Span.milliseconds(400))) }
+            }
+            // Nobody follows but those who happen to: the dead are found by sweeps.
+            world.pass(.seconds(60))
+            for channel in world.channels {
+                let told = world.toldBackends(channel)
+                for (place, kind) in told.enumerated() {
+                    #expect(kind == (place % 2 == 0 ? .channelOccupied : .channelVacated), "seed \(seed) \(channel): \(told)")
+                }
+                #expect((told.last == .channelOccupied) == !world.truth(channel).isEmpty, "seed \(seed) \(channel): \(told)")
+            }
+        }
+    }
 }

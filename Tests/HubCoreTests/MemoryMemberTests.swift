@@ -8,7 +8,16 @@ import Testing
 final class MemoryMemberFixture: MemberStoreFixture {
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
     private var stores: [MemoryMemberStore] = []
-    private lazy var members = MemoryMembers(timers: PresenceStoreContract.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+    private let members: MemoryMembers
+    private let hooks: MemoryHookQueue
+    var memberHooks: any HookQueue { hooks }
+
+    init() {
+        members = MemoryMembers(timers: PresenceStoreContract.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        hooks = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
+        hooks.setHookRules(HookRules(kinds: HookKinds(HookKind.allCases), perPartition: 10_000, keep: .seconds(3600)))
+        members.hooks = hooks
+    }
 
     func makeMemberNode(incarnation: Name) -> any MemberStore {
         let store = MemoryMemberStore(members, node: incarnation)
@@ -17,6 +26,7 @@ final class MemoryMemberFixture: MemberStoreFixture {
     }
 
     func carry(_ channel: Name, on node: any MemberStore) {}
+    func endMembers(of channel: Name) { pass(MemberLimits.ttl + .seconds(1)) }
 
     func run(until condition: () -> Bool) -> Bool {
         for _ in 0..<500 {
@@ -34,6 +44,7 @@ final class MemoryMemberFixture: MemberStoreFixture {
     private func step(_ span: Span) {
         now = now + span
         for store in stores { store.advance(at: now) }
+        hooks.advance(at: now)
     }
 }
 
@@ -51,6 +62,7 @@ final class MemoryMemberFixture: MemberStoreFixture {
             func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { tips.append(result) }
             func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {}
             func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {}
+            func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {}
             func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {}
             func heard(_ news: MembersNews, channel: Name) {}
             func memberStoreHealth(_ health: BackendHealth) {}

@@ -304,8 +304,47 @@ struct PresenceMachineTests {
         #expect(bench.actions().contains(.presenceAck(tag: RequestTag(high: 1, low: 1), .success(8))))
     }
 
-    @Test("the two tables cost at most 128 bytes for each connection of a user of its own")
-    func size() { #expect(PresenceMachine.bytesPerConnection <= 128) }
+    @Test("the two tables cost at most 88 bytes for each connection of a user of its own")
+    func size() { #expect(PresenceMachine.bytesPerConnection <= 88) }
+
+    @Test(
+        "a connection of the node's own is told by its number, and two that are spelled otherwise are two",
+        arguments: [
+            "nodenodenode-0", "nodenodenode-1z", "nodenodenode-3w5e11264sgsf", "nodenodenode-01", "nodenodenode-3w5e11264sgsg",
+            "nodenodenode-A",
+            "nodenodenode-", "nodenodenode", "other-1z",
+        ])
+    func ids(_ text: String) throws {
+        let id = try #require(Name(validating: text))
+        let bench = Bench()
+        bench.connect("nodenodenode-1", "bob")
+        bench.connect("stranger", "carol")
+        bench.connect(id)
+        bench.connect(id)
+        #expect(bench.machine.connectionCount == 3)
+        let written = bench.settle().flatMap { action in
+            if case .apply(let operations, _, _) = action { operations } else { [] as [PresenceOperation] }
+        }
+        #expect(written.filter { $0.user == "alice" }.map(\.connection) == [id])
+        #expect(Set(written.map(\.connection)) == ["nodenodenode-1", "stranger", id])
+        bench.machine.closed(connection: id, clean: true, at: bench.now)
+        #expect(bench.applies().flatMap(\.operations).map(\.connection) == [id])
+        #expect(bench.machine.connectionCount == 2)
+    }
+
+    @Test("a device without a name is called by its connection, every time alike, and no two alike")
+    func unnamedDevices() {
+        let bench = Bench()
+        for connection in ["nodenodenode-1", "nodenodenode-2"] as [Name] {
+            bench.machine.connected(connection: connection, user: "alice", device: .empty, since: 17, at: bench.now)
+        }
+        let written = bench.settle().flatMap { action in
+            if case .apply(let operations, _, _) = action { operations } else { [] as [PresenceOperation] }
+        }
+        #expect(written.map(\.device) == [DeviceName.standard(of: "nodenodenode-1"), DeviceName.standard(of: "nodenodenode-2")])
+        #expect(Set(written.map(\.device)).count == 2)
+        #expect(written.allSatisfy { $0.device.bytes.starts(with: Array("device-".utf8)) && $0.device.bytes.count == 15 })
+    }
 }
 
 @Suite("Presence machine: leases, sweeps, nodes")

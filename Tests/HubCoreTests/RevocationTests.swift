@@ -58,6 +58,79 @@ struct RevocationTests {
         #expect(list.refuses("carol", issued: 100, tokenId: nil) && !list.refuses("carol", issued: 101, tokenId: nil))
     }
 
+    @Test("everybody's takes the place of those that it covers, and has room when nothing else has")
+    func full() {
+        var list = RevocationList()
+        for number in 0..<RevocationList.countMax {
+            list.add(
+                Revocation(
+                    number % 2 == 0 ? .user(Name(trusted: Array("u\(number)".utf8))) : .token(Name(trusted: Array("t\(number)".utf8))),
+                    before: 1000, expires: 9000))
+        }
+        let more = Revocation(.user("more"), before: 2000, expires: 9000)
+        #expect(list.count == RevocationList.countMax && !list.hasRoom(for: more) && list.firstEnd == 9000)
+        #expect(list.hasRoom(for: Revocation(.user("u2"), before: 3000, expires: 9500)), "it takes the place of the one before")
+        #expect(list.hasRoom(for: Revocation(.connections("u", mayReturn: true), before: 3000, expires: 9500)))
+        let all = Revocation(.everyone, before: 2000, expires: 10_000)
+        #expect(list.hasRoom(for: all) && list.add(all) == true)
+        #expect(list.count == RevocationList.countMax / 2 + 1, "users' are covered; a token may have been issued later than it was revoked")
+        #expect(list.refuses("u0", issued: 1000, tokenId: nil) && list.refuses("x", issued: 5000, tokenId: "t1"))
+        #expect(list.hasRoom(for: more) && list.add(more) == false, "said already")
+        #expect(list.add(Revocation(.everyone, before: 1000 + 600_000, expires: 700_000)) == true && list.count == 1)
+        #expect(list.refuses("x", issued: 601_000, tokenId: "t1") && !list.refuses("x", issued: 601_001, tokenId: "t2"))
+    }
+
+    @Test("one that holds longer than everybody's isn't covered by it")
+    func longer() {
+        var list = RevocationList()
+        list.add(Revocation(.user("alice"), before: 1000, expires: 9000))
+        list.add(Revocation(.everyone, before: 2000, expires: 5000))
+        list.expire(at: 5000)
+        #expect(list.refuses("alice", issued: 1000, tokenId: nil) && !list.refuses("bob", issued: 1000, tokenId: nil))
+    }
+
+    @Test("ended connections are remembered up to a bound, take no token's place, and are told beyond it as well")
+    func connections() {
+        var list = RevocationList()
+        for number in 0..<RevocationList.endedMax {
+            list.add(Revocation(.connections(Name(trusted: Array("u\(number)".utf8)), mayReturn: false), before: 1000, expires: 9000))
+        }
+        #expect(list.add(Revocation(.connections("more", mayReturn: false), before: 1000, expires: 9000)) == true)
+        #expect(list.count == RevocationList.endedMax && list.hasRoom(for: Revocation(.user("a"), before: 1, expires: 2)))
+    }
+
+    // MARK: Records
+
+    @Test("records are read back; cut anywhere, those before the cut are")
+    func records() {
+        let revocations = [
+            Revocation(.user("alice"), before: 1000, expires: 9000), Revocation(.token("5f\"1c"), before: 2000, expires: 9000),
+            Revocation(.everyone, before: 3000, expires: 9000),
+        ]
+        var out = ByteBuffer(capacity: 1024)
+        out.append(RevocationRecords.magic)
+        var ends = [out.count]
+        for revocation in revocations {
+            RevocationRecords.append(revocation, to: &out)
+            ends.append(out.count)
+        }
+        let bytes = out.copyBytes()
+        #expect(RevocationRecords.read(bytes) == .init(revocations: revocations, damagedFrom: nil))
+        #expect(RevocationRecords.read([]) == .init(revocations: [], damagedFrom: nil))
+        for cut in 1..<bytes.count {
+            let read = RevocationRecords.read(Array(bytes[..<cut]))
+            let whole = ends.filter { $0 <= cut }.count - 1
+            #expect(read.revocations == Array(revocations.prefix(max(whole, 0))))
+            #expect(read.damagedFrom == (ends.contains(cut) ? nil : whole < 0 ? 0 : ends[whole]))
+        }
+        for place in bytes.indices {
+            var wrong = bytes
+            wrong[place] ^= 0x20
+            let read = RevocationRecords.read(wrong)
+            #expect(read.damagedFrom != nil && read.revocations == Array(revocations.prefix(read.revocations.count)))
+        }
+    }
+
     // MARK: The keeper
 
     private let start = Instant(nanoseconds: 1_000_000_000)
@@ -137,6 +210,91 @@ struct RevocationTests {
         _ = keeper.subscribed(.success(.start), at: start + .seconds(1))
         let actions = keeper.historyRead(page([]), at: start + .seconds(1), wall: 7)
         #expect(actions == [.publish(RevocationKeeper.publication(alice, wall: 7))] && keeper.isCurrent)
+    }
+
+    private func position(_ offset: UInt64, epoch: UInt64 = 1) -> Position {
+        Position(epoch: Mark(raw: epoch), offset: offset, tag: Mark(raw: offset))
+    }
+
+    private func standing(at tip: Position) -> Result<HistoryPage, WireError> {
+        .success(HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .notAsked))
+    }
+
+    @Test("a channel that stands elsewhere without a broken link is read again within seconds, and the node goes on meanwhile")
+    func flushed() {
+        var keeper = RevocationKeeper(at: start)
+        keeper.health(.up, at: start)
+        _ = keeper.tick(at: start, wall: 0)
+        _ = keeper.subscribed(.success(.start), at: start)
+        _ = keeper.historyRead(standing(at: position(5)), at: start, wall: 0)
+        let alice = Revocation(.user("alice"), before: 1, expires: Self.hour)
+        _ = keeper.received(RevocationKeeper.publication(alice, wall: 0), wall: 0)
+        #expect(keeper.tick(at: start + .seconds(1), wall: 0).isEmpty)
+        let checkAt = start + RevocationKeeper.checkInterval
+        #expect(keeper.tick(at: checkAt, wall: 0) == [.check(HistoryQuery(isReverse: true, limit: 1))])
+        keeper.checked(standing(at: position(6)), at: checkAt)
+        #expect(keeper.tick(at: checkAt, wall: 0).isEmpty, "it went on as it should")
+        keeper.checked(standing(at: .start), at: checkAt)
+        #expect(keeper.isCurrent && keeper.tick(at: checkAt, wall: 0) == [.subscribe])
+        #expect(keeper.isCurrent)
+        _ = keeper.subscribed(.success(.start), at: checkAt)
+        #expect(keeper.historyRead(standing(at: .start), at: checkAt, wall: 7) == [.publish(RevocationKeeper.publication(alice, wall: 7))])
+        keeper.checked(.failure(.uncertain), at: checkAt)
+        #expect(keeper.tick(at: checkAt + .seconds(1), wall: 7).isEmpty)
+        keeper.rewritten(.failure(.uncertain), at: checkAt)
+        #expect(
+            keeper.tick(at: checkAt + RevocationKeeper.checkInterval, wall: 7) == [.subscribe], "what couldn't be written is tried again")
+    }
+
+    @Test("however many were lost, all are written anew, some in each tick")
+    func thousands() {
+        var keeper = RevocationKeeper(at: start)
+        for number in 0..<2500 {
+            _ = keeper.received(
+                RevocationKeeper.publication(
+                    Revocation(.token(Name(trusted: Array("t\(number)".utf8))), before: 1, expires: Self.hour), wall: 0), wall: 0)
+        }
+        keeper.health(.up, at: start)
+        _ = keeper.tick(at: start, wall: 0)
+        _ = keeper.subscribed(.success(.start), at: start)
+        var written = Set<Name>()
+        var actions = keeper.historyRead(standing(at: .start), at: start, wall: 0)
+        for _ in 0..<60 {
+            #expect(actions.count <= RevocationKeeper.rewritesPerTick)
+            for case .publish(let publication) in actions { written.insert(publication.messageId) }
+            actions = keeper.tick(at: start, wall: 0)
+        }
+        #expect(written.count == 2500)
+    }
+
+    @Test("what is about to be pushed out of the history is written anew")
+    func pushedOut() {
+        var keeper = RevocationKeeper(at: start)
+        keeper.health(.up, at: start)
+        _ = keeper.tick(at: start, wall: 0)
+        _ = keeper.subscribed(.success(.start), at: start)
+        let (old, new) = (Revocation(.user("old"), before: 1, expires: Self.hour), Revocation(.user("new"), before: 1, expires: Self.hour))
+        let page = HistoryPage(
+            publications: [entry(old, 1), entry(new, 15_000)], tip: position(15_001), hasMore: false, continuity: .notAsked)
+        let actions = keeper.historyRead(.success(page), at: start, wall: 0)
+        #expect(actions.last == .publish(RevocationKeeper.publication(old, wall: 0)) && actions.count == 2)
+        let checkAt = start + RevocationKeeper.checkInterval
+        _ = keeper.tick(at: checkAt, wall: 0)
+        keeper.checked(standing(at: position(20_001)), at: checkAt)
+        #expect(keeper.tick(at: checkAt, wall: 0).isEmpty)
+        keeper.checked(standing(at: position(20_002)), at: checkAt)
+        #expect(keeper.tick(at: checkAt, wall: 0) == [.subscribe])
+    }
+
+    @Test("what outlived the process elsewhere holds from the start, and is written into the channel")
+    func known() {
+        let alice = Revocation(.user("alice"), before: 1, expires: Self.hour)
+        var keeper = RevocationKeeper(known: [alice], at: start)
+        #expect(keeper.tick(at: start, wall: 0) == [.tell([alice], isLive: false)])
+        keeper.health(.up, at: start)
+        #expect(keeper.tick(at: start, wall: 0) == [.subscribe])
+        _ = keeper.subscribed(.success(.start), at: start)
+        #expect(keeper.historyRead(page([]), at: start, wall: 0) == [.publish(RevocationKeeper.publication(alice, wall: 0))])
     }
 
     @Test("its channel is one that no client can name")

@@ -87,7 +87,29 @@ struct SessionTests {
     }
 
     @Test("what a node keeps of a connection's session stays small, with all its buckets")
-    func size() { #expect(MemoryLayout<Session>.size <= 208) }
+    func size() { #expect(MemoryLayout<Session>.stride <= 144) }
+
+    @Test("a session's rights are those it was given, a token's in its user's name")
+    func rights() throws {
+        var session = session(.open)
+        #expect(session.rights == .token(.empty, .none))
+        for reads in [true, false] {
+            for publishes in [true, false] {
+                session.rights = .key(reads: reads, publishes: publishes)
+                #expect(session.rights == .key(reads: reads, publishes: publishes))
+            }
+        }
+        session.rights = .everything
+        #expect(session.rights == .everything)
+        let grants = try #require(Grants(patterns: [(Array("room:*".utf8), .subscribe)]))
+        session.user = "alice"
+        session.rights = .token("alice", grants)
+        #expect(session.rights == .token("alice", grants))
+        session.tokenExpires = 7
+        #expect(session.tokenExpires == 7)
+        session.tokenExpires = nil
+        #expect(session.tokenExpires == nil)
+    }
 
     @Test("activity is told at most eight times in awayAfter, and at once after a pause that long")
     func activity() {

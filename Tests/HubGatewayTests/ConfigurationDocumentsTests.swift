@@ -39,6 +39,7 @@ struct ConfigurationDocumentsTests {
             "redis.passwordFile", "redis.password", "redis.user", "redis.sentinel.master", "redis.sentinel.user", "redis.sentinel.password",
             "redis.sentinel.passwordFile", "auth.jwks.url", "auth.jwks.ca", "redis.tls.ca", "redis.tls.cert", "redis.tls.key",
             "redis.tls.name", "tls.ticketSecretFile", "hooks.url", "hooks.secret", "outgoing.ca", "outgoing.proxy",
+            "ask.connect.url", "ask.subscribe.url", "ask.publish.url", "ask.secret",
         ]
         #expect(named == Set(SettingReference.all.map(\.path)).subtracting(spokenOf))
         for path in spokenOf { #expect(text.contains(path.split(separator: ".").last ?? "")) }

@@ -76,7 +76,7 @@ struct HookSettingsTests {
         "plain http to another machine is warned about, without the path",
         arguments: [("localhost", 0), ("127.0.0.2", 0), ("[::1]", 0), ("backend.example", 1)])
     func plain(host: String, count: Int) throws {
-        let warnings = try load(["hooks.url=http://\(host):8080/secret-path", secret]).warnings
+        let warnings = try load(["hooks.url=http://\(host):8080/secret-path", secret]).warnings.filter { !$0.contains("ps shows") }
         #expect(warnings.count == count && warnings.allSatisfy { $0.contains("plain http") && !$0.contains("secret-path") })
     }
 

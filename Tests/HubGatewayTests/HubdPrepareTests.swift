@@ -108,7 +108,7 @@ struct HubdPrepareTests {
         var environment = Self.environment
         environment["HUB_CFG_NAMESPACES__CHAT__DEDUP"] = "1m"
         let end = end(["--check", "--redis", "redis://:pa55word@r:1", "--set", "limits.channels=5"], environment)
-        #expect(end?.code == 0 && end?.error == "")
+        #expect(end?.code == 0 && end?.error.contains("ps shows") == true && end?.error.contains("pa55word") == false)
         #expect(
             end?.output == """
                 Set, and where:

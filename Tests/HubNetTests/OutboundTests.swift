@@ -42,6 +42,31 @@ import Testing
         #expect(fixture.counters.writes - before.writes == 2)
     }
 
+    @Test("what comes while a turn is about to write to many leaves in the same writes")
+    func gathers() throws {
+        let fixture = try LoopFixture()
+        let (publisher, _) = try fixture.join()
+        let readers = try (0..<40).map { _ in try fixture.join() }
+        let ids = readers.map(\.1)
+        let descriptor = publisher.descriptor
+        fixture.perform { loop, handler in
+            handler.onMessage = { bytes, _, _ in Self.broadcast(loop, String(decoding: bytes, as: UTF8.self), to: ids) }
+            // The first message is queued for all, and nothing is written yet: now the second one comes.
+            handler.onTurnEnding = {
+                guard loop.queuedInTurn > 0 else { return }
+                handler.onTurnEnding = nil
+                #expect(RawClient.send(descriptor, RawClient.text("second")))
+            }
+        }
+        let before = fixture.counters
+        #expect(publisher.sendText("first"))
+        for (client, _) in readers {
+            #expect(try client.readFrame().text == "first")
+            #expect(try client.readFrame().text == "second")
+        }
+        #expect(fixture.counters.writes - before.writes == 40)
+    }
+
     @Test("a broadcast skips those who have gone, and reaches the rest")
     func skipsTheGone() throws {
         let fixture = try LoopFixture()

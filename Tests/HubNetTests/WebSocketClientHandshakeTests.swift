@@ -73,8 +73,9 @@ struct WebSocketClientHandshakeTests {
                 let step: String? = bytes[..<count].withUnsafeBytes { bytes in
                     switch handshake.judge(bytes, opening ?? self.opening, limits: NetLimits()) {
                     case .needMore: nil
-                    case .open(let length, let subprotocol):
+                    case .open(let length, let subprotocol, let deflates):
                         "open \(length) \(subprotocol.isPresent ? String(decoding: subprotocol.bytes(in: bytes), as: UTF8.self) : "none")"
+                            + (deflates ? " deflated" : "")
                     case .failed(let status, let reason): "\(status) \(reason)"
                     }
                 }
@@ -144,6 +145,34 @@ struct WebSocketClientHandshakeTests {
 
     @Test("what a client has to check is checked, §4.1", arguments: illegal)
     func everyIllegal(text: String, outcome: String) { #expect(judge(text) == outcome) }
+
+    static let deflate = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
+
+    @Test(
+        "deflate is taken as it was offered, and nothing else, RFC 7692 §7.1",
+        arguments: [
+            (deflate, "open"), ("permessage-deflate; server_no_context_takeover", "open"),
+            (deflate + "; server_max_window_bits=12", "open"), ("permessage-deflate", "101"), (deflate + "; x", "101"),
+            (deflate + "; client_max_window_bits=12", "101"), (deflate + ", " + deflate, "101"), ("x-webkit-deflate-frame", "101"),
+            (";", "101"),
+        ])
+    func deflateAnswer(extensions: String, outcome: String) {
+        var opening = opening
+        let text = Self.status + Self.upgrade + Self.accept + "Sec-WebSocket-Extensions: " + extensions + "\r\n\r\n"
+        // Without the offer it's an answer to nothing.
+        #expect(judge(text, opening).hasPrefix("101 "))
+        opening.offersDeflate = true
+        #expect(judge(text, opening).hasPrefix(outcome + " "))
+        #expect(judge(text, opening).hasSuffix("deflated") == (outcome == "open"))
+    }
+
+    @Test("the offer on the wire; a server of ours takes it")
+    func deflateOffer() throws {
+        var opening = opening
+        opening.offersDeflate = true
+        let text = try request(opening)
+        #expect(text.contains("\r\nSec-WebSocket-Extensions: " + Self.deflate + "\r\n"))
+    }
 
     @Test("a subprotocol is refused when none was offered")
     func unofferedSubprotocol() {

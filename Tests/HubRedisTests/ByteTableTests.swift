@@ -24,6 +24,26 @@ import Testing
         for (name, index) in twin { #expect(table.find(name) == index && table.name(index) == name) }
     }
 
+    @Test("a name is the same whatever of it is kept elsewhere")
+    func tails() {
+        var table = ByteTable(seed: 5)
+        func bytes(_ text: String) -> [UInt8] { [UInt8](text.utf8) }
+        let whole = table.insert(bytes("hub:{1}:pf"))
+        let parted = table.insert(bytes("hub:{1}:c:room"), tail: bytes("room"))
+        let other = table.insert(bytes("hub:{1}:c:hall"), tail: bytes("hall"))
+        let mistaken = table.insert(bytes("hub:{2}:c:room"), tail: bytes("rooms"))
+        let bare = table.insert(bytes("room"), tail: bytes("room"))
+        let names = ["hub:{1}:pf", "hub:{1}:c:room", "hub:{1}:c:hall", "hub:{2}:c:room", "room"]
+        for (name, index) in zip(names, [whole, parted, other, mistaken, bare]) {
+            #expect(table.find(bytes(name)) == index)
+            #expect(table.name(index) == bytes(name))
+        }
+        #expect(table.find(bytes("hub:{1}:c:roo")) == nil)
+        table.remove(parted)
+        #expect(table.find(bytes("hub:{1}:c:room")) == nil && table.find(bytes("room")) == bare)
+        #expect(table.insert(bytes("hub:{9}:c:x"), tail: bytes("x")) == parted)
+    }
+
     @Test("a ring gives back in order, over its border and when it grows, from both ends")
     func ring() {
         var ring = Ring<Int>()

@@ -11,6 +11,7 @@ import Testing
             case .positioned(let position, let previous, let body):
                 "\(position.epoch).\(position.offset).\(position.tag)<\(previous) \(String(decoding: body, as: UTF8.self))"
             case .ephemeral(let body): "E \(String(decoding: body, as: UTF8.self))"
+            case .renewed: "renewed"
             case .members(let news): "\(news.kind) \(news.sequence) \(news.occupancy) \(news.users.map { "\($0.devices)*\($0.user)" })"
             case nil: nil
             }
@@ -22,6 +23,7 @@ import Testing
         #expect(Self.parse("1:epochaaa::tagaaaaa:x:y") == "epochaaa.1.tagaaaaa< x:y")
         #expect(Self.parse("9007199254740991:epochaaa:tagaaaaa:tagbbbbb:") == "epochaaa.9007199254740991.tagbbbbb<tagaaaaa ")
         #expect(Self.parse("E:abc") == "E abc")
+        #expect(Self.parse("N:5:epochaaa:tagaaaaa") == "renewed")
     }
 
     @Test("members' messages are a letter, the sequence, the occupancy and entries of devices:length:user")

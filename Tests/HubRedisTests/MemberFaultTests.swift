@@ -58,6 +58,7 @@ import Testing
         one.change(["alice": 0, "both": 0])
         two.change(["bob": 0, "both": 0])
         #expect(one.list()?.members == [])
+        #expect(one.toldBackends() == ["occupied", "vacated"], "beginning anew is nobody's coming or going")
     }
 
     @Test("a dead node whose own key is gone makes the channel begin anew rather than leave ghosts")
@@ -128,6 +129,7 @@ import Testing
         }
         #expect(dead == [two.incarnation])
         #expect(one.reap(two.incarnation) == nil && one.lastError?.code == .storeFull)
+        #expect(one.sweep() == nil && one.lastError?.code == .storeFull)
         #expect(one.list()?.occupancy == 2)
         client.text("CONFIG", "SET", "maxmemory", "0")
         #expect(one.refresh()?.isKnown == true)
@@ -181,5 +183,93 @@ import Testing
             dead = one.refresh()?.dead ?? []
         }
         #expect(dead == [two.incarnation])
+    }
+
+    // MARK: Sweeps
+
+    static func partitionKey(_ kind: StaticString) -> [UInt8] { KeySpace(prefix: "hub")!.key(Partition.of(channel), kind) }
+
+    @Test("occupied channels are listed as long as they are, without an end of their own; the sweeps' key has one")
+    func occupiedChannels() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        _ = two.sweep()
+        let client = fixture.server.client()
+        #expect(Self.run(client, "ZCARD KEY", Self.partitionKey(KeySpace.Kind.occupied)) == "1")
+        #expect(Self.run(client, "PTTL KEY", Self.partitionKey(KeySpace.Kind.occupied)) == "-1")
+        let left = Int(Self.run(client, "PTTL KEY", Self.partitionKey(KeySpace.Kind.memberSweeps))) ?? 0
+        #expect((250_000...300_000).contains(left), "\(left)")
+        one.change(["alice": 0, "both": 0])
+        two.change(["bob": 0, "both": 0])
+        #expect(Self.run(client, "EXISTS KEY", Self.partitionKey(KeySpace.Kind.occupied)) == "0")
+    }
+
+    @Test("occupied channels that were lost are listed again by a heartbeat, and nobody is told anew")
+    func occupiedLost() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        #expect(Self.run(client, "DEL KEY", Self.partitionKey(KeySpace.Kind.occupied)) == "1")
+        #expect(one.refresh()?.isKnown == true)
+        #expect(Self.run(client, "ZCARD KEY", Self.partitionKey(KeySpace.Kind.occupied)) == "1")
+        #expect(one.toldBackends() == ["occupied"])
+        #expect(two.sweeping { two.list()?.occupancy == 0 })
+        #expect(one.toldBackends() == ["occupied", "vacated"])
+    }
+
+    @Test("members whose nodes' leases are lost are taken out when nobody says that they're there")
+    func leasesLost() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        #expect(Self.run(fixture.server.client(), "DEL KEY", Self.key(KeySpace.Kind.memberLeases)) == "1")
+        #expect(two.sweeping { two.list()?.occupancy == 0 })
+        #expect(fixture.run { two.rejoins.count == 2 }, "whoever lives after all is asked to say so: \(two.rejoins)")
+        #expect(two.toldBackends() == ["occupied", "vacated"])
+    }
+
+    @Test(
+        "what a sweep needs and is somebody else's gets a named error, and is left as it was",
+        arguments: ["SET KEY mine", "RPUSH KEY mine", "HSET KEY name value"])
+    func foreignSweep(_ command: String) {
+        for kind in [KeySpace.Kind.occupied, KeySpace.Kind.memberSweeps] {
+            let fixture = RedisFixture()
+            let (one, _) = MemberNode.pair(fixture, Self.channel)
+            let client = fixture.server.client()
+            let key = Self.partitionKey(kind)
+            _ = Self.run(client, command, key)
+            let before = Self.run(client, "DUMP KEY", key)
+            #expect(one.sweep() == nil && one.lastError?.code == .internal, "\(kind) \(command): \(String(describing: one.lastError))")
+            if "\(kind)" == "mo" {
+                #expect(one.change(["alice": 1]) == nil && one.lastError == .foreignKey(channel: Self.channel))
+            } else {
+                #expect(one.change(["alice": 1])?.occupancy == 1, "only the sweeps need it")
+            }
+            #expect(Self.run(client, "DUMP KEY", key) == before)
+        }
+    }
+
+    @Test("a channel whose own keys are somebody else's holds up no other, and deadlines of a clock that went back are cut")
+    func heldUp() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        let occupied = Self.partitionKey(KeySpace.Kind.occupied)
+        // Before it in line, and it can't be ended; one of another partition; names that no channel can have.
+        let names = (0...).lazy.map { Name(validating: "c:foreign\($0)")! }
+        let foreign = names.first { Partition.of($0) == Partition.of(Self.channel) }!
+        for (score, member) in [("1", foreign.bytes), ("2", [UInt8]("c:elsewhere".utf8)), ("3", [1, 10]), ("4", [])] as [(String, [UInt8])]
+        {
+            _ = client.text([[UInt8]("ZADD".utf8), occupied, [UInt8](score.utf8), member])
+        }
+        let users = KeySpace(prefix: "hub")!.key(Partition.of(foreign), KeySpace.Kind.memberUsers, foreign.bytes)
+        _ = Self.run(client, "SET KEY mine", users)
+        _ = client.text([[UInt8]("ZADD".utf8), occupied, [UInt8]("9999999999999".utf8), Self.channel.bytes])
+        #expect(two.sweeping { two.list()?.occupancy == 0 })
+        #expect(two.toldBackends() == ["occupied", "vacated"])
+        #expect(Self.run(client, "GET KEY", users).contains("mine"))
     }
 }

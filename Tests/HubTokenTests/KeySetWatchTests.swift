@@ -44,6 +44,22 @@ struct KeySetWatchTests {
         #expect(watch.tick(at: start + .seconds(200)) == .none, "nobody named one since")
     }
 
+    @Test("a key that was looked for in vain is looked for again after an interval, whoever named it before")
+    func namedBefore() {
+        var watch = KeySetWatch(times(), seed: 1)
+        _ = watch.tick(at: start)
+        watch.ended(well: true, at: start)
+        #expect(watch.lacksKey(Self.new, at: start + .seconds(39)) == .zero, "a forger guesses the next name")
+        #expect(watch.tick(at: start + .seconds(40)) == .read)
+        watch.ended(well: true, at: start + .seconds(41))
+        #expect(watch.lacksKey(Self.new, at: start + .seconds(69)) == nil, "not there, for an interval")
+        #expect(watch.tick(at: start + .seconds(69)) == .none)
+        #expect(watch.lacksKey(Self.new, at: start + .seconds(70)) == .zero, "and who has it now is let in after the next reading")
+        #expect(watch.tick(at: start + .seconds(71)) == .read)
+        watch.ended(well: true, at: start + .seconds(72))
+        #expect(watch.lacksKey(Self.new, at: start + .seconds(73)) == nil)
+    }
+
     @Test("what couldn't be read is read again after an interval, and who names a key meanwhile isn't told that there's none")
     func failing() {
         var watch = KeySetWatch(times(), seed: 1)

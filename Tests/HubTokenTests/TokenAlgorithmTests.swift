@@ -185,6 +185,7 @@ struct KeySetTests {
             #"{"kty":"EC","crv":"P-521","x":"AA","y":"AA"}"#, #"{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"}"#,
             #"{"kty":"EC","crv":"P-256","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","y":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}"#,
             #"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, #"{"kty":"RSA","e":"AQAB"}"#, #"{"kty":7}"#, #"{}"#, #"{"kty":"RSA","kid":7}"#,
+            "7", "null", #""text""#, "[]", #"{"kty":"RSA","kty":"EC"}"#,
         ])
     func leftOut(key: String) throws {
         let taken = try set(key, Self.good).get()

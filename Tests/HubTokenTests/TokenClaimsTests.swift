@@ -24,6 +24,27 @@ struct TokenClaimsTests {
 
     private static let exp = #""exp":1950000060"#
 
+    @Test("a user has an inbox, and isn't called as the connections of API keys are")
+    func users() throws {
+        func taken(_ user: String) throws -> WireError? {
+            let claims = Array(#"{"sub":"\#(user)",\#(Self.exp)}"#.utf8)
+            let verifier = TokenVerifier(keys: [Self.key])
+            #expect(
+                verifier.problem(ofClaims: claims, nowMilliseconds: Self.now * 1000).map(\.message)
+                    == TokenClaims.problem(ofUser: Name(validating: user)).map { "the token's sub must be " + $0 })
+            let token = try TokenMinter.sign(header: Array(#"{"alg":"HS256"}"#.utf8), claims: claims, key: Self.key)
+            if case .failure(let error) = verifier.verify(token, nowMilliseconds: Self.now * 1000) { return error }
+            return nil
+        }
+        #expect(try taken(String(repeating: "u", count: 250)) == nil && taken("api") == nil && taken("API:pub") == nil)
+        let long = try taken(String(repeating: "u", count: 251))
+        #expect(long?.code == .tokenInvalid && long?.message.contains("1 to 250 bytes") == true)
+        for user in ["api:pub", "api:"] {
+            let error = try taken(user)
+            #expect(error?.code == .tokenInvalid && error?.message.contains("kept for API keys") == true)
+        }
+    }
+
     @Test(
         "of iss only the one issuer's whole text will do, RFC 7519 §4.1.1, RFC 8725 §3.8",
         arguments: [

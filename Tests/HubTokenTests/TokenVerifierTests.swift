@@ -60,7 +60,7 @@ struct TokenVerifierTests {
             Issue.record("a token without sub was taken")
             return
         }
-        #expect(error.message == "the token's sub must be a user id of 1 to 255 bytes without control characters")
+        #expect(error.message == "the token's sub must be a user id of 1 to 250 bytes without control characters")
     }
 
     private static let good = #"{"sub":"alice","exp":1950000060}"#

@@ -117,22 +117,31 @@ class Receiver:
         call.send_header("Content-Length", "0")
         call.end_headers()
 
-    def of(self, user):
-        """The user's events, each once, as they came first."""
+    def of(self, name):
+        """The user's or channel's events, each once, as they came first."""
         with self.lock:
-            return [event for event in self.first.values() if event.get("user") == user]
+            return [event for event in self.first.values() if event.get("user", event.get("channel")) == name]
 
-    def types(self, user):
-        return [event["type"] for event in self.of(user)]
+    def types(self, name):
+        return [event["type"] for event in self.of(name)]
 
     def complaints(self):
-        """What can't be, whatever happened: a user's versions that go back, a change that changes nothing."""
+        """What can't be, whatever happened: a user's versions that go back, a change that changes nothing, a channel's times that go back."""
         with self.lock:
             events = list(self.first.values())
         wrong = []
-        by_user = {}
+        by_user, by_channel = {}, {}
         for event in events:
-            by_user.setdefault(event["user"], []).append(event)
+            if "channel" in event:
+                by_channel.setdefault(event["channel"], []).append(event)
+            else:
+                by_user.setdefault(event["user"], []).append(event)
+        for channel, own in by_channel.items():
+            types, times = [event["type"] for event in own], [event["time"] for event in own]
+            if any(one == next for one, next in zip(types, types[1:])) or (types[0] != "channel.occupied" and not self.lost) or times != sorted(times):
+                wrong.append(f"{channel}: {list(zip(times, types))}")
+            if any((event["occupancy"] == 0) != (event["type"] == "channel.vacated") for event in own):
+                wrong.append(f"{channel}: {own}")
         for user, own in by_user.items():
             versions = [event["version"] for event in own]
             if versions != sorted(set(versions)):

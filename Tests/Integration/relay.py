@@ -42,7 +42,11 @@ class Relay:
 
     def _accept(self):
         client, _ = self.listener.accept()
-        server = socket.create_connection(self.target)
+        try:
+            server = socket.create_connection(self.target)
+        except OSError:
+            # The server is down: as without a relay.
+            return client.close()
         for source, other in ((client, server), (server, client)):
             self.selector.register(source, selectors.EVENT_READ, other)
             self.last[source] = (other, time.monotonic())

@@ -1,5 +1,6 @@
 """Webhooks to a receiver that fails, by nodes that die: docs/hooks.md's promises with real processes."""
 
+import os
 import random
 import signal
 import time
@@ -94,6 +95,159 @@ def test_kinds_are_told_as_asked_and_the_secret_and_the_address_change_live(star
     assert not receiver.refused and not other.refused
     assert "secret-path" not in hub.log and "of the secrets" not in hub.log
     other.stop()
+
+
+def test_a_channel_whose_nodes_all_die_at_once_is_vacated_once_whoever_comes_next(start, receiver):
+    redis = start(RedisServer)
+    hubs = begin(start, receiver, redis, ("north", "south"))
+    clients = {f"{hub.name}-{number}": Client(hub, user=f"{hub.name}-{number}") for hub in hubs for number in range(3)}
+    rooms = [f"room:{number}" for number in range(5)]
+    for number, client in enumerate(clients.values()):
+        client.subscribe(rooms[number % len(rooms)])
+        client.subscribe("room:whole")
+    for room in [*rooms, "room:whole"]:
+        expect_types(receiver, room, ["channel.occupied"])
+    for hub in hubs:
+        hub.signal(signal.SIGKILL)
+    for hub in hubs:
+        hub.wait()
+    # Nobody is there to tell anybody, until a node comes that had nothing to do with any of these channels.
+    time.sleep(3)
+    east = start(Hub, name="east", redis=redis.url, settings={**QUICK, **settings(receiver)})
+    for room in [*rooms, "room:whole"]:
+        expect_types(receiver, room, ["channel.occupied", "channel.vacated"])
+    for user in clients:
+        expect_types(receiver, user, ["user.online", "user.offline"])
+    east.expect_log("members.swept")
+    assert request(f"{east.url}/v1/channels/room%3Awhole/members")[2]["occupancy"] == 0
+    # Somebody comes again: that's told as new, and nothing else is.
+    with Client(east, user="late") as late:
+        late.subscribe("room:whole")
+        expect_types(receiver, "room:whole", ["channel.occupied", "channel.vacated", "channel.occupied"])
+    expect_types(receiver, "room:whole", ["channel.occupied", "channel.vacated"] * 2)
+    assert all(receiver.types(room) == ["channel.occupied", "channel.vacated"] for room in rooms)
+    assert not receiver.complaints() and receiver.lost == 0
+    assert redis.command("KEYS", "*:mo") == "*0", "no occupied channel is left behind"
+
+
+@pytest.mark.long
+def test_whichever_nodes_die_and_however_many_channels_are_told_in_turns(start, receiver):
+    redis = start(RedisServer)
+    seed = int(os.environ.get("FAULT_SEED") or random.randrange(2**32))
+    chance = random.Random(seed)
+    print(f"FAULT_SEED={seed}")
+
+    def node(name):
+        # A user's record outlives the time without any node, as docs/hooks.md says.
+        return start(Hub, name=name, redis=redis.url, settings={**QUICK, "presence.userTTL": "120s", **settings(receiver)})
+
+    hubs = {name: node(name) for name in ("north", "south", "east")}
+    time.sleep(WARM)
+    rooms = [f"room:{number}" for number in range(8)]
+    clients = []
+    until = time.monotonic() + int(os.environ.get("FAULT_SECONDS", "120"))
+    while time.monotonic() < until:
+        for _ in range(chance.randrange(6)):
+            name = chance.choice(list(hubs))
+            client = Client(hubs[name], user=f"user-{chance.randrange(12)}", device=f"device-{len(clients)}")
+            for room in chance.sample(rooms, chance.randrange(1, 4)):
+                # A node that has only just come, on a busy machine, may refuse one.
+                client.try_request("subscribe", channel=room)
+            clients.append((name, client))
+        for place in chance.sample(range(len(clients)), min(len(clients), chance.randrange(5))):
+            chance.choice([clients[place][1].leave, clients[place][1].vanish])()
+            clients[place] = None
+        clients = [entry for entry in clients if entry]
+        if chance.random() < 0.4:
+            dead = chance.sample(list(hubs), chance.choice([1, 2, 3, 3]))
+            for name in dead:
+                hubs[name].signal(signal.SIGKILL)
+            for name in dead:
+                hubs[name].wait()
+            clients = [(name, client) for name, client in clients if name not in dead]
+            time.sleep(chance.uniform(0, 5))
+            for name in dead:
+                hubs[name] = node(name)
+        else:
+            time.sleep(chance.uniform(0, 2))
+    for _, client in clients:
+        client.leave()
+    for room in rooms:
+        eventually(lambda: not receiver.types(room) or receiver.types(room)[-1] == "channel.vacated", 60, f"{room} is vacated: {receiver.types(room)}")
+    time.sleep(3)
+    told = [len(receiver.types(room)) for room in rooms]
+    print(f"{sum(told)} events of {len(rooms)} channels")
+    assert sum(told) > len(rooms) and not receiver.complaints() and receiver.lost == 0
+    assert redis.command("KEYS", "*:mo") == "*0"
+
+
+def test_members_whose_keys_ended_before_any_node_came_are_vacated_too(start, receiver):
+    redis = start(RedisServer)
+    north = begin(start, receiver, redis, ("north",))
+    Client(north, user="ann").subscribe("room:ended")
+    expect_types(receiver, "room:ended", ["channel.occupied"])
+    north.signal(signal.SIGKILL)
+    north.wait()
+    # As after five minutes.
+    tag = hub_partitions()[fnv1a("room:ended") % 256][0]
+    for kind in ("ml", "mm", "mu"):
+        assert redis.command("DEL", f"hub:{{{tag}}}:{kind}:room:ended") == ":1"
+    start(Hub, name="south", redis=redis.url, settings={**QUICK, **settings(receiver)})
+    expect_types(receiver, "room:ended", ["channel.occupied", "channel.vacated"])
+    assert not receiver.complaints()
+
+
+def test_a_dead_node_s_members_go_where_nobody_else_has_any_and_where_others_do(start, receiver):
+    redis = start(RedisServer)
+    north, south = begin(start, receiver, redis, ("north", "south"))
+    Client(north, user="ann").subscribe("room:alone")
+    Client(north, user="ann", device="laptop").subscribe("room:shared")
+    # Subscribed and no member: the node has the channel, and no cause of its own to look after its members.
+    ghost = Client(south, user="ghost", status="invisible")
+    ghost.subscribe("room:alone")
+    ben = Client(south, user="ben")
+    ben.subscribe("room:shared")
+    for room in ("room:alone", "room:shared"):
+        expect_types(receiver, room, ["channel.occupied"])
+    north.signal(signal.SIGKILL)
+    north.wait()
+    expect_types(receiver, "room:alone", ["channel.occupied", "channel.vacated"])
+    page = f"{south.url}/v1/channels/room%3Ashared/members"
+    eventually(lambda: [member["user"] for member in request(page)[2]["members"]] == ["ben"], 30, "ann is gone, ben is there")
+    assert receiver.types("room:shared") == ["channel.occupied"]
+    ben.leave()
+    expect_types(receiver, "room:shared", ["channel.occupied", "channel.vacated"])
+    assert not receiver.complaints()
+    ghost.leave()
+
+
+def test_after_a_redis_that_restarts_without_data_what_happens_is_told_again_and_ids_go_on(start, receiver):
+    redis = start(RedisServer)
+    hub = begin(start, receiver, redis)
+    stays = Client(hub, user="stays")
+    stays.subscribe("room:stays")
+    expect_types(receiver, "stays", ["user.online"])
+    expect_types(receiver, "room:stays", ["channel.occupied"])
+    flap(hub, "before", 1)
+    expect_types(receiver, "before", ["user.online", "user.offline"])
+    receiver.status = lambda body: 500
+    flap(hub, "lost", 1)
+    redis.kill()
+    redis = start(RedisServer, port=redis.port)
+    eventually(lambda: request(f"{hub.url}/readyz")[0] == 200, 30, "the hub has the new one")
+    receiver.status = lambda body: 204
+    # What waited there is gone with it, as docs/hooks.md says. Who was online all the time isn't told anew; the channel begins anew.
+    eventually(lambda: receiver.types("room:stays") == ["channel.occupied"] * 2, 60, f"room:stays is {receiver.types('room:stays')}")
+    time.sleep(WARM)
+    flap(hub, "after", 2)
+    expect_types(receiver, "after", ["user.online", "user.offline"] * 2)
+    stays.leave()
+    expect_types(receiver, "stays", ["user.online", "user.offline"])
+    expect_types(receiver, "room:stays", ["channel.occupied"] * 2 + ["channel.vacated"])
+    assert len(receiver.first) == len(receiver.taken), "a new queue's ids are behind the old one's: none is taken for a repeat"
+    for name in ("stays", "room:stays"):
+        places = [tuple(map(int, event["id"].split("."))) for event in receiver.of(name)]
+        assert places == sorted(places)
 
 
 def test_failures_of_every_kind_cost_nothing_but_time(start, receiver):

@@ -361,3 +361,19 @@ def test_limits_change_while_the_node_runs(start, tmp_path):
         config.write_text("{ limits: { channels: 4 } }")
         hub.signal(signal.SIGHUP)
         eventually(lambda: alice.try_request("subscribe", channel="room:2")["type"] == "ack", what="and is lifted again")
+
+
+def test_a_limit_of_connections_that_is_switched_on_counts_those_who_are_here(start, tmp_path):
+    file = tmp_path / "hub.json5"
+    file.write_text("{}")
+    hub = start(Hub, config=file)
+    held = [Client(hub, "alice") for _ in range(3)]
+    file.write_text("{limits: {connectionsPerUser: 3}}")
+    hub.signal(signal.SIGHUP)
+    eventually(lambda: "configuration.reloaded" in hub.log)
+    fourth = Client(hub, "alice", welcome=False)
+    assert fourth.expect_close()[0] == 4009
+    held.pop().leave()
+    eventually(lambda: hub.metric("hub_sessions") == 2)
+    with Client(hub, "alice") as again:
+        again.sync()

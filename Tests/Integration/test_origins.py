@@ -184,3 +184,14 @@ def test_without_personal_data_the_log_has_pseudonyms(start):
     assert line["user"].startswith("#") and line["client"].startswith("#") and line["detail"] == "messages"
     assert log_lines(hub, "originRefused")[0]["client"] == line["client"]
     assert "alice-the-first" not in hub.log and '"127.0.0.1"' not in hub.log
+
+
+def test_without_personal_data_a_refusal_names_nobody_else_either(start):
+    from client import Client
+    from tokens import SECRET, mint
+    hub = start(Hub, dev=False, settings={"log.personal": "false", "auth.keys": '[{"alg":"HS256","secret":"%s"}]' % SECRET})
+    with Client(hub, token=mint("alice-the-first", caps={})) as alice:
+        refused = alice.try_request("watch", users=["bob-the-second"])
+        assert refused["code"] == "forbidden" and "bob-the-second" in refused["message"]
+    eventually(lambda: log_lines(hub, "forbidden"))
+    assert "#" in log_lines(hub, "forbidden")[0]["detail"] and "bob-the-second" not in hub.log

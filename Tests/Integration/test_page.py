@@ -3,6 +3,7 @@
 import pytest
 
 from browser import Browser
+from client import Client
 from hub import TOP, Hub, RedisServer, eventually, request, status
 
 ONLINE = "document.querySelector('#state').className === 'online'"
@@ -119,3 +120,27 @@ def test_outside_development_there_is_no_page(start):
     hub = start(Hub, dev=False, config=config, environment={"HUB_AUTH_SECRET": "k" * 32, "HUB_API_KEY": "a" * 32}, ready=False)
     eventually(lambda: status(f"{hub.url}/healthz") == 200)
     assert request(f"{hub.url}/")[0] == 404
+
+
+def test_a_crowd_that_comes_or_goes_shares_a_line_and_long_names_are_cut(start, browser):
+    hub = start(Hub)
+    alice = browser.tab(f"{hub.url}/#name=alice&room=lobby")
+    alice.wait(ONLINE)
+    crowd = [Client(hub, user=name) for name in ["a name that is much too long for its place", *(f"guest-{number}" for number in range(9))]]
+    for client in crowd:
+        client.subscribe("room:lobby")
+    notes = "[...document.querySelectorAll('.note')].map((note) => note.textContent)"
+    alice.wait(f"{notes}.some((text) => text.endsWith(' and 7 others joined'))", 30)
+    assert len(alice.value(f"{notes}.filter((text) => text.endsWith('joined'))")) == 1
+    wide = "document.querySelector('#people ul')"
+    assert alice.value(f"{wide}.scrollWidth <= {wide}.clientWidth"), "nobody's name widens the list"
+    # What is said ends the line.
+    crowd[1].chat("room:lobby", "hi")
+    alice.wait(says("hi"))
+    for client in crowd[:2]:
+        client.leave()
+    # In whichever order they're told.
+    alice.wait(f"{notes}.some((text) => text.endsWith(' left') && text.includes('a name that is much too long for its place') && text.includes('guest-0'))", 30)
+    for client in crowd[2:]:
+        client.leave()
+    assert alice.value("faults") == []

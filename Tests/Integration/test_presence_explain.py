@@ -8,7 +8,7 @@ import time
 import pytest
 
 from client import Client
-from hub import FAST, Hub, eventually, hubctl, request, running
+from hub import FAST, Hub, RedisServer, eventually, hubctl, request, running
 
 KEYS = '[{"id":"operator","env":"OPERATOR_KEY","scopes":["admin"]},{"id":"reader","env":"READER_KEY","scopes":["read"]}]'
 OPERATOR, READER = "operator-key-of-the-tests-0123456789", "reader-key-of-the-tests-0123456789"
@@ -99,6 +99,31 @@ def test_a_node_that_died_or_stands_still_is_said_and_not_waited_for(start, redi
         answer = eventually(lambda: (found := explain(asked, "carol"))["connections"] and found["connections"][0]["answer"] == "nodeGone" and found)
         assert answer["status"] == "online" and "its node has ended" in answer["because"]
         client.socket.socket.close()
+
+
+@pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_user_whose_node_died_is_offline_for_that_reason(start, waits):
+    """A node's word that it's there holds for half a minute (`waits`: that's waited for; else somebody takes it away)."""
+    redis = start(RedisServer)
+    timers = {"presence.lease": "50s", "presence.userTTL": "120s", "presence.hold": "25s"} if waits else {
+        "presence.lease": "20s", "presence.userTTL": "60s", "presence.hold": "9s"}
+    timers["presence.heartbeat"] = "7s"
+    dies, lives = (start(Hub, name=name, redis=redis.url, settings={**FAST, **timers}) for name in ("dies", "lives"))
+    client = Client(dies, user="grace", device="phone")
+    eventually(lambda: explain(lives, "grace")["status"] == "online")
+    node = explain(lives, "grace")["connections"][0]["connection"].split("-")[0]
+    dies.signal(signal.SIGKILL)
+    dies.wait()
+    if not waits:
+        assert redis.command("ZREM", "hub:nodes", node) == ":1"
+    eventually(lambda: explain(lives, "grace")["transitions"][-1]["status"] == "offline", 120)
+    answer = explain(lives, "grace")
+    last = answer["transitions"][-1]
+    assert last["cause"] == "nodeDead" and last["node"] == "dies" and last["sweptBy"] == "lives" and last["device"] == "phone", last
+    assert "node dies died, so that nobody renewed its lease; swept by lives" in answer["because"], answer["because"]
+    told = hubctl(lives, "presence", "grace", "--explain")
+    assert "node dead" in told.stdout and "swept by lives" in told.stdout, told.stdout
+    client.socket.socket.close()
 
 
 def test_addresses_are_the_operator_s_business_alone(start):

@@ -1,11 +1,12 @@
 """Revoked tokens and closed connections: on every node, for tokens that still hold, over restarts."""
 
 import hashlib
+import http.client
 import json
 import time
 
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from client import Client
 from hub import Hub, RedisServer, eventually, hubctl, request, running
@@ -46,6 +47,10 @@ def gets_in(hub, token):
             return client.welcome["user"]
     except InvalidStatus as refused:
         assert refused.response.status_code == 401
+        return None
+    except ConnectionClosed as closed:
+        # It came in just before the node heard of it.
+        assert closed.rcvd.code == 4003
         return None
 
 
@@ -196,3 +201,72 @@ def test_a_single_node_keeps_them_in_its_snapshot(start, tmp_path):
     assert first.stop() == 0
     second = start(lambda folder: node(folder, None, "second", settings=settings))
     assert gets_in(second, token) is None
+
+
+@pytest.mark.parametrize("what", ["user", "token", "all"])
+def test_what_was_answered_outlives_a_single_node_that_is_killed_at_once(start, tmp_path, what):
+    settings = {"embedded.snapshot": str(tmp_path / "snapshot"), "embedded.snapshotInterval": "1h"}
+    token = mint("solo", iat=int(time.time()) - 10, jti="solo-1")
+    first = start(lambda folder: node(folder, None, "first", settings=settings))
+    assert gets_in(first, token) == "solo"
+    revoke(first, **{"user": {"user": "solo"}, "token": {"token": "solo-1"}, "all": {"all": True}}[what])
+    first.kill()
+    # A write that was never finished, and so never answered.
+    with open(tmp_path / "snapshot.revocations", "ab") as journal:
+        journal.write(b"\x40\x00\x00\x00{")
+    second = start(lambda folder: node(folder, None, "second", settings=settings))
+    assert gets_in(second, token) is None
+    revoke(second, user="another")
+    second.kill()
+    third = start(lambda folder: node(folder, None, "third", settings=settings))
+    assert gets_in(third, token) is None and third.metric("hub_revocations") >= 1
+
+
+def test_what_redis_lost_without_a_broken_link_is_back_within_seconds(start):
+    redis = start(RedisServer)
+    token = mint("flo", iat=int(time.time()) - 10)
+    knows = start(lambda folder: node(folder, redis, "knows"))
+    revoke(knows, user="flo")
+    eventually(lambda: gets_in(knows, token) is None, 15)
+    fresh = start(lambda folder: node(folder, redis, "fresh"))
+    assert redis.command("FLUSHALL") == "+OK"
+    newer = start(lambda folder: node(folder, redis, "newer"))
+    eventually(lambda: gets_in(newer, token) is None, 20, "a node that starts after the loss knows it again")
+    assert gets_in(fresh, token) is None
+
+
+def test_a_full_store_still_ends_connections_and_says_that_nobody_keeps_it(start):
+    redis = start(RedisServer)
+    one, two = (start(lambda folder, name=name: node(folder, redis, name)) for name in ("one", "two"))
+    with Client(one, token=mint("fia")) as here, Client(two, token=mint("fia")) as there:
+        redis.command("CONFIG", "SET", "maxmemory", "1")
+        status, _, answer = post(one, "/v1/users/fia/disconnect", {})
+        assert status == 200 and answer["kept"] is False and "full" in answer["message"], answer
+        assert here.expect_close()[0] == 4003 and there.expect_close()[0] == 4003
+        assert post(one, "/v1/revocations", {"user": "fia"})[0] == 503
+        redis.command("CONFIG", "SET", "maxmemory", "0")
+
+
+def test_when_as_many_are_kept_as_may_be_all_and_disconnect_are_still_possible(start):
+    hub = start(lambda folder: node(folder, None, "full"))
+    connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=60)
+
+    def say(**body):
+        connection.request("POST", "/v1/revocations", json.dumps(body), {"Authorization": "Bearer boss", "Content-Type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+
+    token = mint("vic", iat=int(time.time()) - 10)
+    with Client(hub, token=token) as vic, Client(hub, token=mint("dan", iat=int(time.time()) + 20)) as dan:
+        for number in range(10_000):
+            assert say(user=f"u{number}")[0] == 200
+        eventually(lambda: hub.metric("hub_revocations") == 10_000, 30)
+        status, answer = say(user="vic")
+        assert status == 503 and answer["error"]["code"] == "storeFull" and '{"all":true}' in answer["error"]["message"], answer
+        assert say(user="u17")[0] == 200, "it takes the place of the one before"
+        assert post(hub, "/v1/users/dan/disconnect", {})[0] == 200
+        assert dan.expect_close()[0] == 4003
+        assert say(all=True)[0] == 200, "as the answer advised"
+        assert vic.expect_close()[0] == 4003
+    eventually(lambda: hub.metric("hub_revocations") <= 2, 30, "what it covers is gone")
+    assert gets_in(hub, token) is None and say(user="more", before=int(time.time() * 1000))[0] == 200

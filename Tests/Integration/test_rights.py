@@ -108,6 +108,16 @@ def test_a_right_that_a_new_token_lacks_ends_the_subscription_with_a_code(hub, s
         assert not any(message.get("event") == "unsubscribed" for message in alice.gather(0.3))
 
 
+def test_losing_the_right_to_know_the_members_is_told(hub):
+    both = {"lab:*": ["subscribe", "presence"]}
+    with Client(hub, token=mint("alice", caps=both)) as alice:
+        alice.request("subscribe", channel="lab:m", members=True)
+        alice.request("connect", token=mint("alice", caps={"lab:*": ["subscribe"]}))
+        told = alice.expect(type="error")
+        assert told["code"] == "forbidden" and "members" in told["message"] and "lab:m" in told["message"]
+        alice.sync()
+
+
 def test_a_new_token_of_somebody_else_changes_nothing(hub):
     with Client(hub, token=mint("alice", caps={"lab:*": ["subscribe"]})) as alice:
         assert alice.try_request("connect", token=mint("bob", caps={"*": ["*"]}))["code"] == "forbidden"

@@ -7,14 +7,17 @@ import time
 import urllib.parse
 
 import pytest
+from backend import Backend
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from client import Client
+from hooks import Receiver
 from hub import BINARIES, Hub, RedisServer, eventually, request, run, running
 from tokens import mint
 
 MARKER = "m4rk3r0f5ecre7s"
-SECRET, API_KEY, REDIS = (f"{MARKER}-{what}-which-is-long-enough-for-any-key" for what in ("signing", "api", "redis"))
+SECRET, API_KEY, REDIS, ASK, HOOK, PATH = (
+    f"{MARKER}-{what}-which-is-long-enough-for-any-key" for what in ("signing", "api", "redis", "ask", "hook", "path"))
 
 
 class Seen:
@@ -49,24 +52,37 @@ def listed():
 @pytest.fixture
 def nodes(tmp_path):
     redis = RedisServer(tmp_path)
+    # It answers with the marker, too, where nobody may see it.
+    backend = Backend()
+    backend.answer = lambda question: {"allow": not question.get("refresh"), "code": MARKER, "later": MARKER}
     with running(redis):
         assert redis.command("CONFIG", "SET", "requirepass", REDIS) == "+OK"
         signing = tmp_path / "signing.key"
         signing.write_text(SECRET)
         signing.chmod(0o600)
+        hook = tmp_path / "hook.key"
+        hook.write_text(HOOK)
+        hook.chmod(0o600)
+        receiver = Receiver(secrets=(HOOK,))
+        receiver.status = lambda body: 500
         config = tmp_path / "hub.json5"
         config.write_text(json.dumps({
+            "hooks": {"url": receiver.url + "/" + PATH, "secret": [{"file": str(hook)}], "retryMax": "1s"},
             "redis": {"url": redis.url}, "log": {"level": "debug"}, "namespaces": {"*": {"rights": ["*"]}},
             "auth": {"keys": [{"kid": "k", "alg": "HS256", "file": str(signing)}], "queryToken": True, "origins": ["https://app.example"]},
+            "ask": {"secret": [{"env": "ASK_SECRET"}], "connect": {"url": f"{backend.url('connect')}&x={MARKER}"}},
             "api": {"keys": [{"id": "ops", "env": "OPS_KEY", "scopes": ["admin"]}]}}))
-        environment = {"OPS_KEY": API_KEY, "HUB_CFG_REDIS__PASSWORD": REDIS}
+        environment = {"OPS_KEY": API_KEY, "ASK_SECRET": ASK, "HUB_CFG_REDIS__PASSWORD": REDIS}
         hubs = [Hub(tmp_path, name=name, dev=False, config=config, environment=environment) for name in ("one", "two")]
         with running(*hubs):
-            yield hubs, config, environment, signing
+            yield hubs, config, environment, signing, receiver
+        receiver.stop()
+    backend.stop()
+    assert backend.questions
 
 
 def test_a_secret_that_is_used_everywhere_is_found_nowhere(nodes):
-    hubs, config, environment, signing = nodes
+    hubs, config, environment, signing, receiver = nodes
     one, two = hubs
     seen = Seen()
 
@@ -128,6 +144,14 @@ def test_a_secret_that_is_used_everywhere_is_found_nowhere(nodes):
     seen.add("ps", "\n".join(line for line in listed() if "hubd" in line or "hubctl" in line))
     follower.terminate()
     seen.add("hubctl", follower.communicate(timeout=10)[0])
+
+    # The receiver's address is a secret too, in what follows the host. It refused everything up to here; what it gets is signed, and no more.
+    eventually(lambda: any("hooks.failing" in hub.log for hub in hubs), 30, "a failing receiver is logged")
+    receiver.status = lambda body: 204
+    eventually(lambda: receiver.types("alice"), 60, "what is told is told")
+    assert not receiver.refused
+    for _, headers, body, _ in receiver.requests:
+        seen.add("webhook", f"{headers} {body}")
 
     for hub in hubs:
         assert hub.is_running

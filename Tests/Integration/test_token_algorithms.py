@@ -2,7 +2,9 @@
 
 import http.server
 import json
+import os
 import socket
+import subprocess
 import threading
 import time
 
@@ -11,7 +13,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from client import Client
-from hub import Hub, eventually, run, running
+from hub import BINARIES, Hub, eventually, run, running
 from tokens import EVERYTHING, SECRET, Key, encoded, mint
 
 ALGORITHMS = ["HS256", "HS384", "HS512", "RS256", "PS256", "ES256", "ES384", "EdDSA"]
@@ -78,9 +80,6 @@ def test_what_hubctl_signed_pyjwt_takes_and_so_does_the_hub(hub, keys, folder, a
 
 
 def test_inspect_says_what_a_token_says_and_whether_it_holds(keys, folder):
-    import subprocess
-    from hub import BINARIES
-
     token = keys["ES256"].token("alice", jti="t-2")
     file = folder / "inspect.pem"
     file.write_text(keys["ES256"].public)
@@ -97,6 +96,31 @@ def test_inspect_says_what_a_token_says_and_whether_it_holds(keys, folder):
     assert inspect("nonsense").returncode == 1
     # A token isn't taken from the arguments, where ps shows it.
     assert inspect("", token).returncode == 2
+
+
+def test_inspect_goes_by_the_variable_that_minting_goes_by():
+    environment = {**os.environ, "HUB_AUTH_SECRET": SECRET}
+
+    def run(text, *words):
+        return subprocess.run(
+            [BINARIES / "hubctl", "token", *words], input=text, capture_output=True, text=True, timeout=60, env=environment)
+
+    good = run("", "--user", "alice")
+    assert good.returncode == 0, good
+    shown = run(good.stdout, "inspect")
+    assert shown.returncode == 0 and "signature: good" in shown.stdout, shown
+    wrong = run(good.stdout.strip() + "x", "inspect")
+    assert wrong.returncode == 1 and "signature: good" not in wrong.stdout, wrong
+
+
+@pytest.mark.parametrize("flags, word", [
+    (("--user", "api:pub"), "kept for API keys"), (("--user", "u" * 251), "1 to 250 bytes"), (("--user", "a", "--allow", "room:**=subscribe"), "caps"),
+    (("--user", "a", "--allow", "room:*=fly"), "caps"), (("--user", "a", "--channel", "c:1", "--channel", "c:1"), "channels"),
+    (("--user", "a", "--ttl", "400d"), "life")])
+def test_no_token_is_minted_that_hubs_refuse(flags, word):
+    made = subprocess.run(
+        [BINARIES / "hubctl", "token", *flags], capture_output=True, text=True, timeout=60, env={**os.environ, "HUB_AUTH_SECRET": SECRET})
+    assert made.returncode == 2 and word in made.stderr and made.stdout == "", made
 
 
 # RFC 7519, 7515 and 8725: each row with its source. What makes the token gets the keys.

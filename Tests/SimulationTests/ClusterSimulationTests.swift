@@ -22,14 +22,32 @@ struct ClusterSimulationTests {
         #expect(sum.recovered > 0 && sum.unrecovered > 0 && sum.resyncs > 0 && sum.retries > 0 && sum.takenBack > 0)
     }
 
+    @Test("whatever a failover or older data take back is told to everybody who stood before it, wherever it was then")
+    func takesBack() {
+        var sum = CheckReport()
+        var silent = 0
+        for seed in Seeds.all {
+            judge(seed, &sum, TakingBack.allCases[Int(seed % 3)])
+            // As it was without looking: the checker must see it.
+            if seed <= 60 { silent += Self.run(seed, TakingBack.allCases[Int(seed % 3)], areRenewed: false).0.isClean ? 0 : 1 }
+        }
+        #expect(sum.recovered > 0 && sum.unrecovered > 0 && sum.resyncs > 0 && sum.retries > 0 && sum.takenBack > 0)
+        #expect(silent > 0 || !Seeds.all.contains(1))
+    }
+
     @Test("a seed that failed once passes for good", arguments: Seeds.kept)
     func kept(_ seed: UInt64) {
         var sum = CheckReport()
         judge(seed, &sum)
     }
 
-    private func judge(_ seed: UInt64, _ sum: inout CheckReport) {
-        let (report, problems) = Self.run(seed)
+    /// How data come to be older than what was acknowledged.
+    enum TakingBack: CaseIterable {
+        case sentinels, cluster, restart
+    }
+
+    private func judge(_ seed: UInt64, _ sum: inout CheckReport, _ way: TakingBack? = nil) {
+        let (report, problems) = Self.run(seed, way)
         #expect(report.isClean, "seed \(seed): \(report.text())")
         #expect(problems.isEmpty, "seed \(seed): \(problems)")
         sum.recovered += report.recovered
@@ -53,7 +71,9 @@ struct ClusterSimulationTests {
 
     /// One client publishes a channel's first message while the other one's node hears nothing, and is acknowledged; then Redis loses everything.
     private static func loseFirst(_ seed: UInt64, generationsLast: Bool) -> CheckReport {
-        let world = ClusterWorld(seed: seed, nodes: 2, clients: 2, channels: 1, generationsLast: generationsLast)
+        // Nor does any node look what became of it.
+        let world = ClusterWorld(
+            seed: seed, nodes: 2, clients: 2, channels: 1, generationsLast: generationsLast, areRenewed: !generationsLast)
         world.pass(.seconds(1))
         repeat {
             for client in world.clients.indices {
@@ -70,11 +90,11 @@ struct ClusterSimulationTests {
     }
 
     /// Each seed has faults of a few kinds only, so that some see one kind alone.
-    private static func run(_ seed: UInt64) -> (CheckReport, [String]) {
+    private static func run(_ seed: UInt64, _ way: TakingBack? = nil, areRenewed: Bool = true) -> (CheckReport, [String]) {
         // A few clients leave a node without any for a while: channels are let go and wanted again.
-        let world = ClusterWorld(seed: seed, clients: seed % 4 == 0 ? 3 : 10)
-        let kinds = (0..<3).map { _ in Int(world.chance.next() % 11) }
-        if kinds.contains(8) { world.mayFailOver() }
+        let world = ClusterWorld(seed: seed, clients: seed % 4 == 0 ? 3 : 10, areRenewed: areRenewed)
+        var kinds = (0..<3).map { _ in Int(world.chance.next() % 11) }
+        if way != nil { kinds[0] = 8 }
         world.pass(.seconds(1))
         for client in world.clients.indices { world.connect(client) }
         for _ in 0..<600 {
@@ -85,7 +105,7 @@ struct ClusterSimulationTests {
             case 78..<94: world.connect(client)
             case 94..<96: world.replicate()
             default:
-                if world.chance.next() % 3 == 0 { hurt(world, kinds[Int(world.chance.next() % 3)]) }
+                if world.chance.next() % 3 == 0 { hurt(world, kinds[Int(world.chance.next() % 3)], way) }
             }
             world.pass(world.chance.span(in: .milliseconds(1)..<(.milliseconds(seed % 4 == 0 ? 2_000 : 200))))
         }
@@ -93,7 +113,7 @@ struct ClusterSimulationTests {
         return (end.report, end.problems)
     }
 
-    private static func hurt(_ world: ClusterWorld, _ kind: Int) {
+    private static func hurt(_ world: ClusterWorld, _ kind: Int, _ way: TakingBack?) {
         let node = Int(world.chance.next() % UInt64(world.nodes.count))
         let span = world.chance.span(in: .milliseconds(100)..<(.seconds(20)))
         switch kind {
@@ -105,7 +125,12 @@ struct ClusterSimulationTests {
         case 5: world.freeze(for: span)
         case 6: world.restart(losing: false)
         case 7: world.restart(losing: true)
-        case 8: world.failOver()
+        case 8:
+            switch way {
+            case nil, .sentinels: world.failOver()
+            case .cluster: world.failOver(isNumbered: false)
+            case .restart: world.restartOlder()
+            }
         case 9: span < .seconds(5) ? world.endGeneration() : world.forgetChannel()
         default: world.slow(world.chance.span(in: .milliseconds(2)..<(.seconds(2))))
         }

@@ -28,8 +28,11 @@ final class ClusterWorld {
     private(set) var primary: ModelRedis
     /// What a failover would find: written behind the primary's back.
     private var replica = ModelRedis.Data()
-    private var checker = DeliveryChecker()
+    private var checker = DeliveryChecker(tellsAll: true)
     private var failovers = 0
+    private var takeovers = 0
+    /// Whether nodes look at what they acknowledged; without it the checker must find what's lost.
+    let areRenewed: Bool
     private let seed: UInt64
     private var isolatedUntil: [Instant]
     /// Messages that nodes took for somebody else's.
@@ -42,8 +45,9 @@ final class ClusterWorld {
 
     var now: Instant { timeline.now }
 
-    init(seed: UInt64, nodes: Int = 3, clients: Int = 10, channels: Int = 3, generationsLast: Bool = false) {
+    init(seed: UInt64, nodes: Int = 3, clients: Int = 10, channels: Int = 3, generationsLast: Bool = false, areRenewed: Bool = true) {
         self.seed = seed
+        self.areRenewed = areRenewed
         chance = Chance(seed: seed)
         historyMax = [8, 40, 200][Int(chance.next() % 3)]
         primary = ModelRedis(historyMax: historyMax, seed: seed, generationsLast: generationsLast)
@@ -57,9 +61,6 @@ final class ClusterWorld {
         }
         tick()
     }
-
-    /// Before anything happens: nodes may write to a primary that was replaced, which nobody but those who write is told of.
-    func mayFailOver() { checker = DeliveryChecker(mayTakeBack: true) }
 
     private func tick() {
         for node in nodes { node.run { node.turn() } }
@@ -124,6 +125,14 @@ final class ClusterWorld {
             node.pubsub.return(link) {
                 node.run { if node.pubsub.isUp, node.pubsub.number == link { node.heard(name, channel, heard) } }
             }
+        }
+    }
+
+    func tellRenewal(of channel: Name, from server: ModelRedis) {
+        let name = liveName(channel)
+        for node in nodes where node.pubsub.server === server && server.listeners[node.pubsub.number]?.contains(name) == true {
+            let link = node.pubsub.number
+            node.pubsub.return(link) { node.run { if node.pubsub.isUp, node.pubsub.number == link { node.heardOfRenewal(name) } } }
         }
     }
 
@@ -241,8 +250,9 @@ final class ClusterWorld {
             }
         }
         trace("\(clients[client].name) is acknowledged \(publication.messageId) at \(channel) \(result.position)")
-        checker.acknowledged(
-            DeliveryChecker.Message(user: publication.user, id: publication.messageId), in: channel, at: result.position, by: client)
+        let message = DeliveryChecker.Message(user: publication.user, id: publication.messageId)
+        checker.acknowledged(message, in: channel, at: result.position, by: client)
+        if let node = clients[client].node { nodes[node].acknowledged.append((message, channel)) }
         clients[client].owed.removeAll { $0.publication.messageId == publication.messageId }
     }
 
@@ -273,6 +283,8 @@ final class ClusterWorld {
             checker.ended(client)
             clients[client].node = nil
         }
+        // Nobody else remembers what it acknowledged: were that taken back too, that's one fault more than anybody is told of.
+        for (message, channel) in nodes[node].acknowledged { checker.excuse(message, in: channel) }
         nodes[node].isGone = true
         nodes[node].commands.cut()
         nodes[node].pubsub.cut()
@@ -285,6 +297,14 @@ final class ClusterWorld {
     }
 
     func slow(_ span: Span) { slowest = span }
+
+    /// Redis starts with what it had saved last.
+    func restartOlder() {
+        trace("Redis restarts with older data")
+        primary.life += 1
+        primary.data = replica
+        for node in nodes where node.server === primary { cut(node) }
+    }
 
     func restart(losing: Bool) {
         trace("Redis restarts\(losing ? " without its data" : "")")
@@ -315,10 +335,12 @@ final class ClusterWorld {
     func replicate() { replica = primary.data }
 
     /// The replica takes over. Nodes hear of it one after the other; who hasn't yet goes on with the old primary.
-    func failOver() {
+    /// `isNumbered`: as by sentinels, whose nodes tell the number; without, as in a cluster.
+    func failOver(isNumbered: Bool = true) {
         trace("the replica takes over")
-        failovers += 1
-        let next = ModelRedis(historyMax: historyMax, seed: seed &+ UInt64(failovers) << 32)
+        takeovers += 1
+        if isNumbered { failovers += 1 }
+        let next = ModelRedis(historyMax: historyMax, seed: seed &+ UInt64(takeovers) << 32)
         next.data = replica
         primary = next
         for node in nodes {

@@ -8,6 +8,9 @@ final class ModelRedis {
     struct Channel {
         var tip: Position
         var entries: [Heard] = []
+        /// When its epoch began, and up to where the one before goes on into it.
+        var began: Instant
+        var before: (epoch: Mark, offset: UInt64)?
     }
 
     /// What a replica has too, sooner or later.
@@ -17,6 +20,7 @@ final class ModelRedis {
         /// Channels whose record is gone, and whose stream isn't.
         var remains = Set<Name>()
         var generation: Mark?
+        var generationMade = Instant(nanoseconds: 0)
         var failover = 0
     }
 
@@ -66,21 +70,26 @@ final class ModelRedis {
     /// Its record is evicted; its stream stays.
     func forget(_ name: Name) { if data.channels.removeValue(forKey: name) != nil { data.remains.insert(name) } }
 
-    private func origin(of name: Name) -> Position {
+    private func origin(of name: Name, at now: Instant) -> Position {
         if data.remains.contains(name) { return .start }
+        if data.generation == nil { data.generationMade = now }
         let word = data.generation ?? chance.mark()
         data.generation = word
         return .origin(word)
     }
 
-    func publish(_ publication: Publication, to name: Name, _ chance: inout Chance) -> (Answer, Heard?) {
-        let id = name.bytes + [0] + publication.user.bytes + [0] + publication.messageId.bytes
+    func publish(_ publication: Publication, to name: Name, at now: Instant, _ chance: inout Chance) -> (Answer, Heard?) {
+        let id = ModelRedis.id(name, publication.user, publication.messageId)
         if let known = data.ids[id] {
+            if let channel = data.channels[name], let before = channel.before, known.epoch == before.epoch, known.offset <= before.offset {
+                let place = Position(epoch: channel.tip.epoch, offset: known.offset, tag: known.tag)
+                return (.published(PublishResult(position: place, isDuplicate: true)), nil)
+            }
             let tip = data.channels[name]?.tip
             let holds = known.epoch == tip?.epoch && known.offset <= tip?.offset ?? 0
             return (holds ? .published(PublishResult(position: known, isDuplicate: true)) : .takenBack, nil)
         }
-        var channel = data.channels[name] ?? Channel(tip: origin(of: name))
+        var channel = data.channels[name] ?? Channel(tip: origin(of: name, at: now), began: now)
         data.remains.remove(name)
         let previous = channel.tip.tag
         let epoch = channel.tip.isOrigin ? chance.mark() : channel.tip.epoch
@@ -93,15 +102,48 @@ final class ModelRedis {
         return (.published(PublishResult(position: channel.tip, isDuplicate: false)), heard)
     }
 
-    func tip(of name: Name) -> Position { data.channels[name]?.tip ?? origin(of: name) }
+    func tip(of name: Name, at now: Instant) -> Position { data.channels[name]?.tip ?? origin(of: name, at: now) }
 
-    func page(of name: Name, after position: Position, limit: Int) -> StreamPage {
-        let channel = data.channels[name] ?? Channel(tip: origin(of: name))
+    /// What became of a place that a node acknowledged (renew.lua).
+    func renew(_ entry: AckLedger.Entry, at now: Instant) -> AckLedger.Verdict {
+        let place = entry.position
+        guard var channel = data.channels[entry.channel] else {
+            guard !data.remains.contains(entry.channel), data.generation != nil, data.generationMade < entry.at else { return .stands }
+            let tip = Position(epoch: chance.mark(), offset: 0, tag: chance.mark())
+            data.channels[entry.channel] = Channel(tip: tip, began: now)
+            return .renewed(tip)
+        }
+        if channel.tip.epoch != place.epoch {
+            if channel.began >= entry.at { return .stands }
+        } else if channel.tip.offset == place.offset {
+            if channel.tip.tag == place.tag { return .stands }
+        } else if channel.tip.offset > place.offset {
+            if let kept = channel.entries.first(where: { $0.position.offset == place.offset }) {
+                if kept.position.tag == place.tag { return .stands }
+            } else {
+                guard let message = entry.message else { return .stands }
+                if data.ids[ModelRedis.id(entry.channel, message.user, message.id)] == place { return .stands }
+            }
+        }
+        channel.before = (channel.tip.epoch, channel.tip.offset)
+        channel.began = now
+        channel.tip.epoch = chance.mark()
+        for index in channel.entries.indices { channel.entries[index].position.epoch = channel.tip.epoch }
+        data.channels[entry.channel] = channel
+        return .renewed(channel.tip)
+    }
+
+    private static func id(_ channel: Name, _ user: Name, _ id: Name) -> [UInt8] { channel.bytes + [0] + user.bytes + [0] + id.bytes }
+
+    func page(of name: Name, after position: Position, limit: Int, at now: Instant) -> StreamPage {
+        let channel = data.channels[name] ?? Channel(tip: origin(of: name, at: now), began: now)
         let later = channel.entries.filter { $0.position.offset > position.offset }
         let first = later.first.flatMap { heard in
             heard.publication.map { PositionedPublication(position: heard.position, previous: heard.previous, publication: $0) }
         }
-        if let failure = RecoveryFailure.judge(position, tip: channel.tip, first: first) {
+        let failure =
+            position.isOrigin && channel.before != nil ? .epochChanged : RecoveryFailure.judge(position, tip: channel.tip, first: first)
+        if let failure {
             return StreamPage(tip: channel.tip, failure: failure, hasMore: false, entries: [])
         }
         return StreamPage(tip: channel.tip, failure: nil, hasMore: later.count > limit, entries: Array(later.prefix(limit)))

@@ -1,4 +1,5 @@
 import HubBase
+import HubCheck
 import HubCore
 import HubRedis
 import HubWire
@@ -26,6 +27,7 @@ final class SimulatedNode {
     unowned let world: ClusterWorld
     let number: Int
     var wishes: SubscriptionSet
+    private var ledger = AckLedger(seed: 1)
     var machine: RecoveryMachine
     let commands: ModelLink
     let pubsub: ModelLink
@@ -46,6 +48,8 @@ final class SimulatedNode {
     var isGone = false
     /// What came while it was paused.
     private var inbox: [() -> Void] = []
+    /// What its clients were told is published.
+    var acknowledged: [(message: DeliveryChecker.Message, channel: Name)] = []
 
     // The loop.
     /// Clients, each with its connection.
@@ -123,6 +127,7 @@ final class SimulatedNode {
         world.trace("node \(number) loses its command link")
         commands.cut()
         wishes.commandsLost()
+        ledger.doubt(at: world.now)
         commandsAgainAt = world.now + world.backoff()
     }
 
@@ -170,23 +175,43 @@ final class SimulatedNode {
 
     private func sendReads(_ now: Instant) {
         guard commands.isUp else { return }
+        while world.areRenewed, let entry = ledger.take(at: now) { renew(entry) }
         while let index = wishes.takeRead() { readPosition(index) }
         for index in wishes.takeTipChecks(at: now) { readPosition(index) }
         while let (index, position) = wishes.takeFill() {
             let generation = wishes[index].generation
             guard case .channel(let channel) = wishes[index].subject else { continue }
             commands.ask(
-                { $0.page(of: channel, after: position, limit: 16) },
+                { [world] in $0.page(of: channel, after: position, limit: 16, at: world.now) },
                 answer: { [weak self] page in self?.run { self?.filled(index, generation, channel, page) } },
                 lost: { [weak self] in self?.run { self?.fillFailed(index, generation, channel) } })
         }
+    }
+
+    /// Asks what became of what it acknowledged.
+    private func renew(_ entry: AckLedger.Entry) {
+        let world = world
+        commands.ask(
+            { server in
+                let verdict = server.renew(entry, at: world.now)
+                world.trace("node \(self.number) asks for \(entry.channel) \(entry.position): \(verdict)")
+                if case .renewed = verdict { world.tellRenewal(of: entry.channel, from: server) }
+                return verdict
+            }, answer: { [weak self] verdict in self?.run { self?.ledger.found(verdict, of: entry, at: world.now) } },
+            lost: { [weak self] in self?.ledger.failed(entry, isLasting: false, at: world.now) })
+    }
+
+    /// The channel has another epoch, a message says.
+    func heardOfRenewal(_ name: [UInt8]) {
+        if let index = wishes.find(name), commands.isUp, wishes.looks(index) { readPosition(index) }
     }
 
     private func readPosition(_ index: Int) {
         let generation = wishes[index].generation
         guard case .channel(let channel) = wishes[index].subject else { return }
         commands.ask(
-            { $0.tip(of: channel) }, answer: { [weak self] tip in self?.run { self?.positionRead(index, generation, channel, tip) } },
+            { [world] in $0.tip(of: channel, at: world.now) },
+            answer: { [weak self] tip in self?.run { self?.positionRead(index, generation, channel, tip) } },
             lost: { [weak self] in self?.run { self?.wishes.readFailed(index, generation) } })
     }
 
@@ -286,7 +311,7 @@ final class SimulatedNode {
         case .read(let channel, let query, let key):
             guard case .position(let position)? = query.after else { preconditionFailure("recoveries read from a position") }
             commands.ask(
-                { $0.page(of: channel, after: position, limit: query.limit) },
+                { [world] in $0.page(of: channel, after: position, limit: query.limit, at: world.now) },
                 answer: { [weak self] page in
                     self?.run {
                         self?.machine.historyRead(.success(Self.historyPage(page)), key: key)
@@ -340,7 +365,7 @@ final class SimulatedNode {
         let world = world
         commands.ask(
             { server in
-                let (result, heard) = server.publish(call.publication, to: call.channel, &world.chance)
+                let (result, heard) = server.publish(call.publication, to: call.channel, at: world.now, &world.chance)
                 world.trace("Redis has \(call.publication.user)'s \(call.publication.messageId) in \(call.channel): \(result)")
                 if let heard { world.handOut(heard, of: call.channel, from: server) }
                 return result
@@ -355,6 +380,10 @@ final class SimulatedNode {
                 self?.world.uncertain(call.publication, call.channel, client: call.client, connection: call.connection)
             }
         }
+        ledger.note(
+            AckLedger.Entry(
+                channel: call.channel, position: result.position, at: world.now,
+                message: AckLedger.Entry.Message(user: call.publication.user, id: call.publication.messageId)))
         if let index = wishes.find(world.liveName(call.channel)) { wishes.acknowledged(index, at: result.position) }
         answerPublish(call, result)
     }

@@ -30,6 +30,7 @@ struct ImportTests {
         ],
         "hub-swarm": [
             "HubSwarm", "HubCheck", "HubToken", "HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase", "CHubShims", "Glibc",
+            "Foundation", "Synchronization",
         ],
     ]
 

@@ -8,6 +8,8 @@
 
 typedef struct {
     uint64_t allocations, retains;
+    /// Bytes that are allocated and not freed.
+    int64_t live;
 } hub_counts;
 
 hub_counts hub_counts_now(void);
@@ -23,6 +25,8 @@ int hub_drive_open(int port, const char *target);
 int hub_drive_send(int socket, const char *text);
 /// Reads until `marker` has been seen `times` times on the socket, ten seconds at most. 0 when it was.
 int hub_drive_expect(int socket, const char *marker, int times);
+/// The same on each of `count` sockets, one after another.
+int hub_drive_expect_each(const int *sockets, int count, const char *marker, int times);
 /// Sends `text` on `publisher` and waits until each of `count` sockets has received `bytes` bytes more; `rounds` times, one at a time.
 /// Allocates nothing. 0 when all came.
 int hub_drive_rounds(int publisher, const char *text, const int *sockets, int count, size_t bytes, int rounds);

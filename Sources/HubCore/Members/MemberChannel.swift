@@ -59,32 +59,3 @@ final class MemberChannel {
 
     func isWarm(at now: Instant) -> Bool { warmUntil.map { now < $0 } ?? false }
 }
-
-/// One user's connections in a channel, on this node.
-struct LocalMember {
-    struct Holder {
-        var connection: UInt64
-        var device: Name
-        var isVisible: Bool
-        /// Its connection is gone without a goodbye: it counts until then, or until the device is back.
-        var until: Instant?
-    }
-
-    var holders: [Holder] = []
-    /// What the store was told last; `unknown` when that isn't sure.
-    var stored: Int64 = 0
-    var isDirty = false
-
-    static let unknown: Int64 = -1
-
-    /// Devices that show themselves.
-    var devices: UInt32 {
-        switch holders.count {
-        case 0: 0
-        case 1: holders[0].isVisible ? 1 : 0
-        default: UInt32(clamping: Set(holders.lazy.filter(\.isVisible).map(\.device)).count)
-        }
-    }
-
-    var isSettled: Bool { stored == Int64(devices) }
-}

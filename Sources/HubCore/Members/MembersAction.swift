@@ -8,6 +8,7 @@ package enum MembersAction: Sendable, Equatable {
     case change([MemberCount], channel: Name, tag: RequestTag)
     case refresh(channel: Name, isObserver: Bool, tag: RequestTag)
     case reap(node: Name, channel: Name, tag: RequestTag)
+    case sweep(partition: Int, tag: RequestTag)
     case list(channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag)
 
     // For the gateway's loops.

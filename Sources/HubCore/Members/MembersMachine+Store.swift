@@ -7,7 +7,7 @@ extension MembersMachine {
     func touch(_ user: Name, in channel: MemberChannel, at now: Instant) {
         guard let member = channel.users[user], !member.isDirty else { return }
         guard !member.isSettled else {
-            if member.holders.isEmpty { channel.users[user] = nil }
+            if member.isEmpty { channel.users[user] = nil }
             return
         }
         channel.users[user]?.isDirty = true
@@ -35,7 +35,7 @@ extension MembersMachine {
             guard let member = channel.users[user] else { continue }
             guard !member.isSettled else {
                 channel.users[user]?.isDirty = false
-                if member.holders.isEmpty { channel.users[user] = nil }
+                if member.isEmpty { channel.users[user] = nil }
                 continue
             }
             let count = MemberCount(user: user, devices: member.devices)
@@ -52,6 +52,10 @@ extension MembersMachine {
         guard !batch.isEmpty else { return }
         channel.isInFlight = true
         actions.append(.change(batch, channel: channel.name, tag: open(.change(channel, batch), at: now)))
+        seeToRefresh(channel, at: now)
+    }
+
+    private func seeToRefresh(_ channel: MemberChannel, at now: Instant) {
         if channel.refreshAt == nil { channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.5)..<timers.heartbeat) }
     }
 
@@ -65,6 +69,8 @@ extension MembersMachine {
             channel.users[count.user]?.stored = Int64(count.devices)
             touch(count.user, in: channel, at: now)
         }
+        // A heartbeat that fell due while this was on its way found nobody here.
+        if channel.hasMembers { seeToRefresh(channel, at: now) }
         if tip.isNew { sayAgain(channel, besides: batch, at: now, after: .zero) }
         if !channel.dirty.isEmpty {
             channel.collectAt = min(channel.collectAt ?? .distantFuture, now + (channel.hasMore ? .zero : MembersMachine.collect))
@@ -124,6 +130,28 @@ extension MembersMachine {
         numbers.reaped += UInt64(count)
     }
 
+    // MARK: Sweeps
+
+    /// Channels whose nodes have all died are looked after by whoever lives. Every node sweeps every partition; the more nodes, the rarer each.
+    func sweep(at now: Instant) {
+        guard isUp, now.since(sweepsScanned) >= .milliseconds(10) else { return }
+        sweepsScanned = now
+        for partition in sweeps.indices where sweeps[partition].next <= now {
+            let pace = timers.memberSweepInterval.scaled(by: Double(max(2, nodesLive)))
+            sweeps[partition].next = now + chance.span(in: pace.scaled(by: 0.5)..<pace.scaled(by: 1.5))
+            guard !sweeps[partition].isUnderWay else { continue }
+            sweeps[partition].isUnderWay = true
+            actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))
+        }
+    }
+
+    package func swept(_ result: Result<MembersSwept, WireError>, tag: RequestTag, at now: Instant) {
+        guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
+        guard case .sweep(let partition) = request, case .success(let swept) = result else { return failed(request, result.error, at: now) }
+        sweeps[partition].isUnderWay = false
+        numbers.reaped += UInt64(swept.users)
+    }
+
     // MARK: Failure
 
     func failed(_ request: Request, _ error: WireError, at now: Instant) {
@@ -145,6 +173,7 @@ extension MembersMachine {
             channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + MembersMachine.pace)
             schedule(channel)
         case .reap(let channel): channel.reaps -= 1
+        case .sweep(let partition): sweeps[partition].isUnderWay = false
         case .list(let channel, let view): listFailed(channel, view, at: now)
         case .page(let tag, let name): actions.append(.page(.failure(error), channel: name, tag: tag))
         }
@@ -158,6 +187,7 @@ extension MembersMachine {
             for id in answers.keys.sorted() { giveAnswer(id) }
             return
         }
+        for partition in sweeps.indices { sweeps[partition].next = now + chance.span(in: .zero..<timers.memberSweepInterval.scaled(by: 2)) }
         let spread = min(.seconds(5), timers.heartbeat.scaled(by: 1.0 / 6))
         for channel in channels.values {
             if !channel.dirty.isEmpty && !channel.isInFlight { channel.collectAt = now }

@@ -17,7 +17,7 @@ package final class MembersMachine {
     let tagSpace: UInt64
     var chance: Chance
 
-    var connections: [UInt64: MemberConnection] = [:]
+    var connections = MemberConnections()
     var channels: [Name: MemberChannel] = [:]
     private var options: [[UInt8]: MembersOptions] = [:]
     private var deadlines = DeadlineHeap<MemberChannel>()
@@ -31,6 +31,11 @@ package final class MembersMachine {
     var answerEnds = Queue<(id: UInt64, at: Instant)>()
     var lastAnswer: UInt64 = 0
     var lastView: UInt64 = 0
+
+    var sweeps = [Sweep](repeating: Sweep(), count: Partition.count)
+    var sweepsScanned = Instant(nanoseconds: 0)
+    /// Nodes that live: they share the sweeps.
+    package var nodesLive = 1
 
     var isUp = false
     var actions: [MembersAction] = []
@@ -62,18 +67,19 @@ package final class MembersMachine {
         package init() {}
     }
 
-    struct MemberConnection {
-        var user: Name
-        var device: Name
-        var channels: [Name] = []
-    }
-
     enum Request {
         case change(MemberChannel, [MemberCount])
         case refresh(MemberChannel)
         case reap(MemberChannel)
         case list(MemberChannel, view: UInt64)
         case page(RequestTag, Name)
+        case sweep(partition: Int)
+    }
+
+    /// Of one partition.
+    struct Sweep {
+        var next = Instant(nanoseconds: 0)
+        var isUnderWay = false
     }
 
     struct Answer {
@@ -123,25 +129,23 @@ package final class MembersMachine {
         var member = channel.users[user] ?? LocalMember()
         guard !member.holders.contains(where: { $0.connection == connection }) else { return }
         // The device is back.
-        member.holders.removeAll { $0.until != nil && $0.device == device }
+        if !device.isEmpty { member.holders.removeAll { $0.until != nil && $0.device == device } }
         member.holders.append(LocalMember.Holder(connection: connection, device: device, isVisible: isVisible))
         channel.users[user] = member
-        connections[connection, default: MemberConnection(user: user, device: device)].channels.append(channelName)
+        connections.add(channelName, to: connection, of: user)
         touch(user, in: channel, at: now)
         schedule(channel)
     }
 
     /// It has unsubscribed.
     package func left(_ channelName: Name, connection: UInt64, at now: Instant) {
-        guard var known = connections[connection], let place = known.channels.firstIndex(of: channelName) else { return }
-        known.channels.remove(at: place)
-        connections[connection] = known.channels.isEmpty ? nil : known
-        remove(connection, of: known.user, from: channelName, at: now)
+        guard let user = connections.remove(channelName, from: connection) else { return }
+        remove(connection, of: user, from: channelName, at: now)
     }
 
     /// `isClean`: the client said goodbye. Not so while the store is away: the user may be back on another node that can't say so yet either.
     package func closed(connection: UInt64, isClean: Bool, at now: Instant) {
-        guard let known = connections.removeValue(forKey: connection) else { return }
+        guard let known = connections.remove(connection) else { return }
         for name in known.channels {
             guard let channel = channels[name],
                 let place = channel.users[known.user]?.holders.firstIndex(where: { $0.connection == connection })
@@ -195,7 +199,8 @@ package final class MembersMachine {
             schedule(channel)
             removeIfUnused(channel)
         }
-        while let next = requestEnds.first, next.at <= now {
+        // Those in front that were answered need no longer wait for their time.
+        while let next = requestEnds.first, next.at <= now || requests[next.id] == nil {
             _ = requestEnds.popFirst()
             if let request = requests.removeValue(forKey: next.id) {
                 failed(request, WireError(.unavailable, "the members' store didn't answer within \(MembersMachine.answerWithin)"), at: now)
@@ -213,6 +218,7 @@ package final class MembersMachine {
             schedule(channel)
             removeIfUnused(channel)
         }
+        sweep(at: now)
         numbers.channels = channels.count
     }
 
@@ -249,6 +255,8 @@ package final class MembersMachine {
         guard due < channel.queuedDue, !channel.isGone else { return }
         channel.queuedDue = due
         deadlines.insert(channel, due: due)
+        // Entries that earlier ones have overtaken stay until they come due: where people come one by one, that's one for each of them.
+        if deadlines.count > 2 * channels.count + 64 { deadlines.keep { $1.queuedDue == $0 && !$1.isGone } }
     }
 
     /// The channel; a new one when there was none.

@@ -25,6 +25,7 @@ package struct DeadlineHeap<Element> {
     package mutating func popFirst(dueBy now: Instant) -> (due: Instant, element: Element)? {
         guard let first = entries.first, first.due <= now else { return nil }
         let last = entries.removeLast()
+        if entries.capacity > 1024 && entries.count < entries.capacity / 4 { entries = Array(entries) }
         if entries.isEmpty { return first }
         entries[0] = last
         var place = 0
@@ -40,4 +41,10 @@ package struct DeadlineHeap<Element> {
     }
 
     package mutating func removeAll() { entries = [] }
+
+    /// Takes out those that don't count any more, and gives their memory back. Cost: a look at all.
+    package mutating func keep(where counts: (Instant, Element) -> Bool) {
+        // In the order of their deadlines they're a heap as they stand.
+        entries = entries.filter { counts($0.due, $0.element) }.sorted { $0.due < $1.due }
+    }
 }

@@ -11,7 +11,7 @@ extension MemoryBroker {
             page = channel.page(query, origin)
         } else {
             // Reading makes no channel.
-            page = MemoryChannel(name: name, options: HistoryOptions(), place: 0).page(query, origin)
+            page = MemoryChannel(name: name, options: SharedOptions(HistoryOptions()), place: 0).page(query, origin)
         }
         outputs.append(.historyRead(name, .success(page), tag))
     }

@@ -12,8 +12,9 @@ package final class MemoryBroker: Broker {
     /// The same channels, for the walks.
     private(set) var list: [MemoryChannel] = []
     private var walk: Patrol?
-    var outputs = Queue<Output>()
-    private var options: [[UInt8]: HistoryOptions] = [:]
+    let outputs = Outputs<Output>()
+    private var options: [[UInt8]: SharedOptions] = [:]
+    private let standard = SharedOptions(HistoryOptions())
     private let limits: MemoryLimits
     /// This node's incarnation: the only one that can be sent to.
     private let node: Name
@@ -21,7 +22,6 @@ package final class MemoryBroker: Broker {
     private var historyBytes = 0
     private var idCount = 0
     private var readCount = 0
-    private var isAdvancing = false
     /// Where channels stand of which there's nothing (decision 0135). It's kept by clean snapshots alone, and never as long as a channel's place
     /// after its last publication: under one generation, a channel without a place has never begun.
     package internal(set) var generation: Generation
@@ -46,12 +46,12 @@ package final class MemoryBroker: Broker {
 
     /// Cost: one look at every channel there is.
     package func setNamespaces(_ namespaces: [String: HistoryOptions]) {
-        options = Dictionary(namespaces.map { ([UInt8]($0.key.utf8), $0.value) }, uniquingKeysWith: { _, last in last })
-        for channel in list { channel.options = options(of: channel.name) }
+        options = Dictionary(namespaces.map { ([UInt8]($0.key.utf8), SharedOptions($0.value)) }, uniquingKeysWith: { _, last in last })
+        for channel in list { channel.adopt(options(of: channel.name)) }
     }
 
-    private func options(of channel: Name) -> HistoryOptions {
-        options[[UInt8](channel.namespace)] ?? options[[]] ?? HistoryOptions()
+    private func options(of channel: Name) -> SharedOptions {
+        options[[UInt8](channel.namespace)] ?? options[[]] ?? standard
     }
 
     package func start(at now: Instant) {
@@ -79,8 +79,10 @@ package final class MemoryBroker: Broker {
             case .notPublished: break
             }
         }
-        guard idCount < limits.messageIds else { return outputs.append(.published(.failure(MemoryBroker.full("message ids")), tag)) }
-        guard historyBytes + MemoryChannel.cost(of: publication) <= limits.historyBytes else {
+        guard idCount < limits.messageIds || Self.isKeptAnyway(name) else {
+            return outputs.append(.published(.failure(MemoryBroker.full("message ids")), tag))
+        }
+        guard historyBytes + MemoryChannel.cost(of: publication) <= limits.historyBytes || Self.isKeptAnyway(name) else {
             return outputs.append(.published(.failure(MemoryBroker.full("bytes of history")), tag))
         }
 
@@ -154,18 +156,12 @@ package final class MemoryBroker: Broker {
     }
 
     package func advance(at now: Instant) {
-        // A delegate that calls back from inside an answer gets its own answers below, not inside that call.
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
-        // What delegates ask for while they are told is answered here too, a few rounds deep: their shells may not turn again for a while.
-        for _ in 0..<8 where !outputs.isEmpty {
-            for _ in 0..<outputs.count {
-                if let output = outputs.popFirst() { deliver(output) }
-            }
+        outputs.advance {
+            deliver($0)
+        } rest: {
+            patrol(at: now)
+            keeper?.turn(self, at: now)
         }
-        patrol(at: now)
-        keeper?.turn(self, at: now)
     }
 
     // Delivery.
@@ -304,6 +300,9 @@ package final class MemoryBroker: Broker {
     private static func digest(of publication: Publication) -> UInt64 {
         publication.payload.withUnsafeBytes { FNV1a.hash($0, seed: 0xCBF2_9CE4_8422_2325 ^ UInt64(publication.contentByte)) }
     }
+
+    /// Revocations are few, and bounded by their own list: a full hub has to be able to shut tokens out.
+    private static func isKeptAnyway(_ channel: Name) -> Bool { channel == RevocationKeeper.channel }
 
     private static func full(_ what: String) -> WireError {
         WireError(.storeFull, "the embedded broker holds as many \(what) as it may", retryAfter: 2_000)

@@ -3,90 +3,121 @@ import HubWire
 
 /// One channel of the embedded broker: where it stands, what it keeps, what it remembers. A class, because the channel table, the walk
 /// that evicts and queued publications all name it; it belongs to the broker's loop.
+///
+/// Most are inboxes in which nothing was ever said: 100 bytes. What the others keep stands in an object of its own (`Kept`).
 final class MemoryChannel {
     let name: Name
-    var options: HistoryOptions
-    /// Where it stands in the broker's list.
-    var place: Int
-
+    /// One for all channels of a namespace.
+    private var shared: SharedOptions
+    private var kept: Kept?
     /// The last publication's; `.start` when there's none, and the channel stands at the broker's origin.
     private(set) var position = Position.start
-    private var metaEnds = Instant.distantFuture
-    private(set) var history = Queue<PositionedPublication>()
-    private(set) var historyBytes = 0
-    private var historyEnds = Instant.distantFuture
-
-    /// Message ids within the dedup window: key to its number in `idOrder`, which is in the order of their ends.
-    private var ids: [MessageKey: UInt64] = [:]
-    private var idOrder = Queue<RememberedId>()
-    private var idNumberOfFirst: UInt64 = 0
-
-    private var reads: [Name: UInt64] = [:]
-    private var readsEnd = Instant.distantFuture
-
     /// The node wants the channel's publications, and is at this place of it.
     var live: Position?
     var isWanted = false
+    private var listPlace: Int32
+
+    private final class Kept {
+        var metaEnds = Instant.distantFuture
+        var history = Queue<PositionedPublication>()
+        var historyBytes = 0
+        var historyEnds = Instant.distantFuture
+        /// Message ids within the dedup window: key to its number in `idOrder`, which is in the order of their ends.
+        var ids: [MessageKey: UInt64] = [:]
+        var idOrder = Queue<RememberedId>()
+        var idNumberOfFirst: UInt64 = 0
+        var reads: [Name: UInt64] = [:]
+        var readsEnd = Instant.distantFuture
+
+        var isNothing: Bool { metaEnds == .distantFuture && history.isEmpty && idOrder.isEmpty && reads.isEmpty }
+
+        func removeHistory() {
+            history.removeAll()
+            historyBytes = 0
+            historyEnds = .distantFuture
+        }
+    }
 
     /// Positions are remembered for this long after the last publication (redis-design §4).
     static let metaTTL = Span.seconds(7 * 86_400)
 
-    init(name: Name, options: HistoryOptions, place: Int) {
+    init(name: Name, options: SharedOptions, place: Int) {
         self.name = name
-        self.options = options
-        self.place = place
+        shared = options
+        listPlace = Int32(truncatingIfNeeded: place)
     }
 
     /// From a snapshot. What ran out meanwhile goes with the next `expire`.
-    convenience init(_ image: ChannelImage, options: HistoryOptions, place: Int) {
+    convenience init(_ image: ChannelImage, options: SharedOptions, place: Int) {
         self.init(name: image.name, options: options, place: place)
         position = image.position
-        metaEnds = image.metaEnds
-        history = image.history
-        historyBytes = (0..<history.count).reduce(0) { $0 + MemoryChannel.cost(of: history[$1].publication) }
-        historyEnds = image.historyEnds
-        for number in 0..<image.ids.count { ids[image.ids[number].key] = UInt64(number) }
-        idOrder = image.ids
-        reads = image.reads
-        readsEnd = image.readsEnd
+        let kept = keeping()
+        kept.metaEnds = image.metaEnds
+        kept.history = image.history
+        kept.historyBytes = (0..<image.history.count).reduce(0) { $0 + MemoryChannel.cost(of: image.history[$1].publication) }
+        kept.historyEnds = image.historyEnds
+        for number in 0..<image.ids.count { kept.ids[image.ids[number].key] = UInt64(number) }
+        kept.idOrder = image.ids
+        kept.reads = image.reads
+        kept.readsEnd = image.readsEnd
     }
 
     var image: ChannelImage {
-        ChannelImage(
-            name: name, position: position, metaEnds: metaEnds, history: history, historyEnds: historyEnds, ids: idOrder, reads: reads,
-            readsEnd: readsEnd)
+        guard let kept else { return ChannelImage(name: name, position: position) }
+        return ChannelImage(
+            name: name, position: position, metaEnds: kept.metaEnds, history: kept.history, historyEnds: kept.historyEnds,
+            ids: kept.idOrder, reads: kept.reads, readsEnd: kept.readsEnd)
     }
 
-    var idCount: Int { idOrder.count }
-    var readCount: Int { reads.count }
+    var options: HistoryOptions { shared.value }
+    func adopt(_ options: SharedOptions) { shared = options }
+
+    /// Where it stands in the broker's list.
+    var place: Int {
+        get { Int(listPlace) }
+        set { listPlace = Int32(truncatingIfNeeded: newValue) }
+    }
+
+    var history: Queue<PositionedPublication> { kept?.history ?? Queue() }
+    var historyBytes: Int { kept?.historyBytes ?? 0 }
+    var idCount: Int { kept?.idOrder.count ?? 0 }
+    var readCount: Int { kept?.reads.count ?? 0 }
     /// Nothing that anybody could miss.
-    var isForgettable: Bool { !isWanted && position == .start && history.isEmpty && idOrder.isEmpty && reads.isEmpty }
+    var isForgettable: Bool { !isWanted && isBlank }
+
+    private func keeping() -> Kept {
+        let kept = kept ?? Kept()
+        self.kept = kept
+        return kept
+    }
 
     /// Where it stands. `origin`: where channels stand of which there's nothing.
     func tip(_ origin: Position) -> Position { position == .start ? origin : position }
 
     /// Gives `publication` the next position and keeps what is to be kept. `epoch` is used when the channel begins, after `origin`.
     func append(_ publication: Publication, epoch: Mark, origin: Position, tag: Mark, at now: Instant) -> PositionedPublication {
+        let kept = keeping()
         if position == .start {
-            removeHistory()
+            kept.removeHistory()
             // Its offsets begin anew: an old read position would hold everybody's for ever.
-            reads = [:]
+            kept.reads = [:]
             position = Position(epoch: epoch, offset: 0, tag: origin.tag)
         }
         let previous = position.tag
         position.offset += 1
         position.tag = tag
-        metaEnds = now + max(MemoryChannel.metaTTL, options.ttl)
+        let (size, ttl) = (shared.value.size, shared.value.ttl)
+        kept.metaEnds = now + max(MemoryChannel.metaTTL, ttl)
         let positioned = PositionedPublication(position: position, previous: previous, publication: publication)
         // What's kept has no hole: when nothing is kept any more, what was is over too.
-        if options.size <= 0 { removeHistory() }
-        if options.size > 0 {
-            history.append(positioned)
-            historyBytes += MemoryChannel.cost(of: publication)
-            while history.count > options.size, let oldest = history.popFirst() {
-                historyBytes -= MemoryChannel.cost(of: oldest.publication)
+        if size <= 0 { kept.removeHistory() }
+        if size > 0 {
+            kept.history.append(positioned)
+            kept.historyBytes += MemoryChannel.cost(of: publication)
+            while kept.history.count > size, let oldest = kept.history.popFirst() {
+                kept.historyBytes -= MemoryChannel.cost(of: oldest.publication)
             }
-            historyEnds = now + options.ttl
+            kept.historyEnds = now + ttl
         }
         return positioned
     }
@@ -97,13 +128,14 @@ final class MemoryChannel {
     // Message ids.
 
     func remembered(_ key: MessageKey) -> RememberedId? {
-        guard let number = ids[key] else { return nil }
-        return idOrder[Int(number - idNumberOfFirst)]
+        guard let kept, let number = kept.ids[key] else { return nil }
+        return kept.idOrder[Int(number - kept.idNumberOfFirst)]
     }
 
     func remember(_ key: MessageKey, digest: UInt64, at now: Instant) {
-        ids[key] = idNumberOfFirst + UInt64(idOrder.count)
-        idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + options.dedup))
+        let kept = keeping()
+        kept.ids[key] = kept.idNumberOfFirst + UInt64(kept.idOrder.count)
+        kept.idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + shared.value.dedup))
     }
 
     /// What a repeated message is answered, whose first attempt got `place`. Where the channel has begun anew since, or was rolled back behind
@@ -120,16 +152,17 @@ final class MemoryChannel {
 
     /// The offset that counts for `user` from now on, and whether that is news.
     func moveRead(of user: Name, to offset: UInt64, at now: Instant) -> (offset: UInt64, hasMoved: Bool) {
-        let current = reads[user] ?? 0
+        let current = kept?.reads[user] ?? 0
         guard offset > current else { return (current, false) }
-        reads[user] = offset
-        readsEnd = now + MemoryChannel.metaTTL
+        let kept = keeping()
+        kept.reads[user] = offset
+        kept.readsEnd = now + MemoryChannel.metaTTL
         return (offset, true)
     }
 
     /// `user`'s own first, then some others', `limit` in all. Cost: those that are given.
     func marks(of user: Name, limit: Int) -> [ReadMark] {
-        guard limit > 0 else { return [] }
+        guard limit > 0, let reads = kept?.reads else { return [] }
         var marks: [ReadMark] = []
         if let own = reads[user] { marks.append(ReadMark(user: user, offset: own)) }
         for (other, offset) in reads where other != user {
@@ -139,63 +172,76 @@ final class MemoryChannel {
         return marks
     }
 
-    func hasRead(_ user: Name) -> Bool { reads[user] != nil }
+    func hasRead(_ user: Name) -> Bool { kept?.reads[user] != nil }
 
     // Ends.
 
     /// Drops what ran out. Message ids: a few for each call, as each call that adds one makes room for more than one.
     func expire(at now: Instant, idsMax: Int) {
-        if now >= historyEnds { removeHistory() }
-        if now >= metaEnds {
+        guard let kept else { return }
+        if now >= kept.historyEnds { kept.removeHistory() }
+        if now >= kept.metaEnds {
             position = .start
-            metaEnds = .distantFuture
-            removeHistory()
+            kept.metaEnds = .distantFuture
+            kept.removeHistory()
         }
-        if now >= readsEnd {
-            reads = [:]
-            readsEnd = .distantFuture
+        if now >= kept.readsEnd {
+            kept.reads = [:]
+            kept.readsEnd = .distantFuture
         }
         var left = idsMax
-        while left > 0, let ends = idOrder.first?.ends, ends <= now, let key = idOrder.popFirst()?.key {
+        while left > 0, let ends = kept.idOrder.first?.ends, ends <= now, let key = kept.idOrder.popFirst()?.key {
             // The same id may have been used again since, under a later number.
-            if ids[key] == idNumberOfFirst { ids[key] = nil }
-            idNumberOfFirst += 1
+            if kept.ids[key] == kept.idNumberOfFirst { kept.ids[key] = nil }
+            kept.idNumberOfFirst += 1
             left -= 1
         }
-    }
-
-    private func removeHistory() {
-        history.removeAll()
-        historyBytes = 0
-        historyEnds = .distantFuture
+        if kept.isNothing { self.kept = nil }
     }
 
     // Faults.
 
     func loseData() {
         position = .start
-        metaEnds = .distantFuture
-        removeHistory()
-        ids = [:]
-        idNumberOfFirst += UInt64(idOrder.count)
-        idOrder.removeAll()
-        reads = [:]
+        kept = nil
     }
 
     func rollBack(_ count: Int) {
         for _ in 0..<count {
-            guard let last = history.popLast() else { return }
-            historyBytes -= MemoryChannel.cost(of: last.publication)
+            guard let kept, let last = kept.history.popLast() else { return }
+            kept.historyBytes -= MemoryChannel.cost(of: last.publication)
             position.offset -= 1
             position.tag = last.previous
         }
     }
 }
 
-/// Whose id for what: nobody can suppress another user's publication by guessing its id.
+/// What a namespace keeps, once for all its channels.
+final class SharedOptions {
+    let value: HistoryOptions
+    init(_ value: HistoryOptions) { self.value = value }
+}
+
+/// Whose id for what: nobody can suppress another user's publication by guessing its id. Its bytes are hashed once, however often it's looked up.
 struct MessageKey: Hashable, Sendable {
-    var sender: Name
-    var messageId: Name
+    let sender: Name
+    let messageId: Name
+    private let hash: Int
+
+    init(sender: Name, messageId: Name) {
+        self.sender = sender
+        self.messageId = messageId
+        var hasher = Hasher()
+        hasher.combine(sender)
+        hasher.combine(messageId)
+        hash = hasher.finalize()
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+
+    static func == (left: MessageKey, right: MessageKey) -> Bool {
+        left.hash == right.hash && left.messageId == right.messageId && left.sender == right.sender
+    }
 }
 
 struct RememberedId: Sendable {

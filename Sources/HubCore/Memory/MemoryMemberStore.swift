@@ -6,8 +6,7 @@ package final class MemoryMemberStore: MemberStore {
     package weak var delegate: (any MemberStoreDelegate)?
     private let members: MemoryMembers
     private let node: Name
-    private var outputs = Queue<Output>()
-    private var isAdvancing = false
+    private let outputs = Outputs<Output>()
     private var faults = Faults()
 
     /// `node`: the incarnation.
@@ -35,6 +34,11 @@ package final class MemoryMemberStore: MemberStore {
         outputs.append(.reaped(.success(members.reap(node, in: channel, at: now)), tag))
     }
 
+    package func sweep(partition: Int, tag: RequestTag, at now: Instant) {
+        if let error = faults.refusal() { return outputs.append(.swept(.failure(error), partition, tag)) }
+        outputs.append(.swept(.success(members.sweep(partition, at: now)), partition, tag))
+    }
+
     package func list(_ channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.listed(.failure(error), tag)) }
         outputs.append(.listed(.success(members.list(channel, cursor: cursor, limit: limit, whole: whole, at: now)), tag))
@@ -46,15 +50,11 @@ package final class MemoryMemberStore: MemberStore {
     }
 
     package func advance(at now: Instant) {
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
-        for _ in 0..<8 where !outputs.isEmpty {
-            for _ in 0..<outputs.count {
-                if let output = outputs.popFirst() { deliver(output) }
-            }
+        outputs.advance {
+            deliver($0)
+        } rest: {
+            members.advance(at: now)
         }
-        members.advance(at: now)
     }
 
     func hear(_ news: MembersNews, _ channel: Name) {
@@ -65,6 +65,7 @@ package final class MemoryMemberStore: MemberStore {
         case changed(Result<MembersTip, WireError>, RequestTag)
         case refreshed(Result<MembersLease, WireError>, RequestTag)
         case reaped(Result<Int, WireError>, RequestTag)
+        case swept(Result<MembersSwept, WireError>, Int, RequestTag)
         case listed(Result<MembersList, WireError>, RequestTag)
         case news(MembersNews, Name)
         case health(BackendHealth)
@@ -76,6 +77,7 @@ package final class MemoryMemberStore: MemberStore {
         case .changed(let result, let tag): delegate.membersChanged(result, tag: tag)
         case .refreshed(let result, let tag): delegate.membersRefreshed(result, tag: tag)
         case .reaped(let result, let tag): delegate.membersReaped(result, tag: tag)
+        case .swept(let result, let partition, let tag): delegate.membersSwept(result, partition: partition, tag: tag)
         case .listed(let result, let tag): delegate.membersListed(result, tag: tag)
         case .news(let news, let channel): delegate.heard(news, channel: channel)
         case .health(let health): delegate.memberStoreHealth(health)

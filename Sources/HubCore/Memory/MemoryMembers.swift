@@ -32,6 +32,7 @@ package final class MemoryMembers {
     private let membershipsMax: Int
     private var memberships = 0
     private(set) var channels: [Name: Channel] = [:]
+    private var occupied = OccupiedChannels()
     private var walk: [Name] = []
     private var patrol: Patrol
     /// Whoever hears what happens in channels.
@@ -66,7 +67,10 @@ package final class MemoryMembers {
         let isNew = channel.nodes[node] == nil
         let wasEmpty = channel.totals.isEmpty
         var said = channel.nodes[node] ?? Node()
-        if joins { said.deadline = now + timers.lease }
+        if joins {
+            said.deadline = now + timers.lease
+            occupied.move(name, to: said.deadline)
+        }
         var changes = Changes()
         for count in users {
             set(said.users[count.user] ?? 0, to: count.devices, of: count.user, in: channel, &changes)
@@ -90,6 +94,7 @@ package final class MemoryMembers {
             // Who comes late itself can't tell who else only was cut off.
             if said.deadline <= now { channel.holdUntil = now + timers.hold }
             channel.nodes[node]?.deadline = now + timers.lease
+            _ = occupied.insert(name, until: now + timers.lease)
         }
         return lease(of: channel, isKnown: true, besides: node, at: now)
     }
@@ -118,6 +123,28 @@ package final class MemoryMembers {
         return changes.left.count
     }
 
+    /// Channels that nobody was heard of in: the dead are taken out, and where nobody is left that's told.
+    func sweep(_ partition: Int, at now: Instant) -> MembersSwept {
+        var swept = MembersSwept()
+        for name in occupied.takeDue(of: partition, timers: timers, limit: 200, at: now) {
+            guard let channel = channel(name, at: now), !channel.totals.isEmpty else {
+                // What the nodes said has ended, and nobody has said it again.
+                vacated(name, version: (channels[name]?.sequence ?? milliseconds(at: now)) + 1, at: now)
+                swept.channels += 1
+                continue
+            }
+            let dead = now < channel.holdUntil ? [] : channel.nodes.filter { $0.value.deadline <= now }.map(\.key)
+            guard !dead.isEmpty else {
+                let next = channel.nodes.values.map(\.deadline).filter { $0 > now }.min()
+                occupied.move(name, to: next ?? max(channel.holdUntil, now))
+                continue
+            }
+            swept.channels += 1
+            for node in dead { swept.users += reap(node, in: name, at: now) }
+        }
+        return swept
+    }
+
     func list(_ name: Name, cursor: String, limit: Int, whole: Int, at now: Instant) -> MembersList {
         guard let channel = channel(name, at: now) else {
             return MembersList(members: [], sequence: 0, begun: 0, occupancy: 0, cursor: nil)
@@ -144,6 +171,7 @@ package final class MemoryMembers {
     /// Everything is gone, as after a restart of Redis without data.
     func loseAllData() {
         channels = [:]
+        occupied = OccupiedChannels()
         memberships = 0
     }
 
@@ -173,10 +201,14 @@ package final class MemoryMembers {
 
     private func tell(_ changes: Changes, of name: Name, _ channel: Channel, wasEmpty: Bool, at now: Instant) {
         if wasEmpty != channel.totals.isEmpty {
-            hooks?.append(
-                wasEmpty ? .channelOccupied : .channelVacated, name, version: channel.sequence + 1,
-                time: wallClockAtStart + now.since(startedAt).milliseconds, occupancy: UInt64(channel.totals.count),
-                partition: Partition.of(name), at: now)
+            if !wasEmpty {
+                vacated(name, version: channel.sequence + 1, at: now)
+            } else if occupied.insert(name, until: now + timers.lease) {
+                // Otherwise backends know of it: the channel only began anew.
+                hooks?.append(
+                    .channelOccupied, name, version: channel.sequence + 1, time: milliseconds(at: now),
+                    occupancy: UInt64(channel.totals.count), partition: Partition.of(name), at: now)
+            }
         }
         for (kind, users) in [(MembersNews.Kind.joined, changes.joined), (.left, changes.left), (.updated, changes.updated)] {
             var rest = users[...]
@@ -190,6 +222,13 @@ package final class MemoryMembers {
             }
         }
     }
+
+    private func vacated(_ name: Name, version: UInt64, at now: Instant) {
+        occupied.remove(name)
+        hooks?.append(.channelVacated, name, version: version, time: milliseconds(at: now), partition: Partition.of(name), at: now)
+    }
+
+    private func milliseconds(at now: Instant) -> UInt64 { wallClockAtStart + now.since(startedAt).milliseconds }
 
     private func hand(_ news: MembersNews, to channel: Name) {
         for store in stores { store()?.hear(news, channel) }

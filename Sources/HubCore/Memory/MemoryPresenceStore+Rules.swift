@@ -52,7 +52,7 @@ extension MemoryPresenceStore {
         guard let user = user(operation.user, at: now) else { return 0 }
         guard let gone = user.remove(operation.connection) else { return user.version }
         let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
-        if user.connections.isEmpty {
+        if !user.hasConnections {
             if user.status == .offline {
                 user.ends = now + timers.tombstoneTTL
                 return user.version
@@ -123,7 +123,7 @@ extension MemoryPresenceStore {
         why.sweeper = nodeName
         // Whatever it led to: what is over must not come due again.
         user.grace = nil
-        guard !user.connections.isEmpty else {
+        guard user.hasConnections else {
             user.ends = now + timers.tombstoneTTL
             guard user.status != .offline else { return false }
             let before = become(.offline, user, why, floor: 0, seen: seen, at: now)

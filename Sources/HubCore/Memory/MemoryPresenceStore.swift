@@ -30,10 +30,9 @@ package final class MemoryPresenceStore: PresenceStore {
     var users: [Name: MemoryUser] = [:]
     private(set) var list: [MemoryUser] = []
     var partitions: [PartitionState]
-    var outputs = Queue<Output>()
+    let outputs = Outputs<Output>()
     private var walk: Patrol
     private var feedWalk: Patrol
-    private var isAdvancing = false
     var faults = Faults()
     /// Where backends are told of transitions.
     package var hooks: MemoryHookQueue?
@@ -132,15 +131,11 @@ package final class MemoryPresenceStore: PresenceStore {
     }
 
     package func advance(at now: Instant) {
-        guard !isAdvancing else { return }
-        isAdvancing = true
-        defer { isAdvancing = false }
-        for _ in 0..<8 where !outputs.isEmpty {
-            for _ in 0..<outputs.count {
-                if let output = outputs.popFirst() { deliver(output) }
-            }
+        outputs.advance {
+            deliver($0)
+        } rest: {
+            patrol(at: now)
         }
-        patrol(at: now)
     }
 
     // Delivery.

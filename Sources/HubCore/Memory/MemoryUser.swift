@@ -14,17 +14,15 @@ final class MemoryUser {
     }
 
     let name: Name
-    /// Where it stands in the store's list.
-    var place: Int
+    private var listPlace: Int32
     private(set) var status = PresenceStatus.offline
     private(set) var version: UInt64 = 0
     /// Milliseconds since 1970: the last change; offline: last seen.
     private(set) var changedAt: UInt64 = 0
-    private(set) var connections: [Connection] = []
-    /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
-    var grace: (began: Instant, ends: Instant)?
-    /// What began it.
-    var close: PresenceTransition?
+    /// Most users have one; it needs no memory of its own.
+    private var first: Connection?
+    private var others: [Connection] = []
+    private var leaving: Leaving?
     /// Oldest first; a few more than are shown.
     private(set) var trail: [PresenceTransition] = []
     var trailEnds = Instant.distantFuture
@@ -36,27 +34,62 @@ final class MemoryUser {
 
     init(name: Name, place: Int) {
         self.name = name
-        self.place = place
+        listPlace = Int32(truncatingIfNeeded: place)
     }
 
     /// For tests: with nothing queued.
     init(copying other: MemoryUser, place: Int) {
         name = other.name
-        self.place = place
+        listPlace = Int32(truncatingIfNeeded: place)
         status = other.status
         version = other.version
         changedAt = other.changedAt
-        connections = other.connections
-        grace = other.grace
-        close = other.close
+        first = other.first
+        others = other.others
         trail = other.trail
         trailEnds = other.trailEnds
         ends = other.ends
+        grace = other.grace
+        close = other.close
     }
+
+    private final class Leaving {
+        var grace: (began: Instant, ends: Instant)?
+        var close: PresenceTransition?
+    }
+
+    private func leave(_ body: (Leaving) -> Void) {
+        let leaving = leaving ?? Leaving()
+        body(leaving)
+        self.leaving = leaving
+    }
+
+    /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
+    var grace: (began: Instant, ends: Instant)? {
+        get { leaving?.grace }
+        set { if newValue != nil { leave { $0.grace = newValue } } else { leaving = nil } }
+    }
+
+    /// What began it; it goes with it.
+    var close: PresenceTransition? {
+        get { leaving?.close }
+        set { if leaving != nil || newValue != nil { leave { $0.close = newValue } } }
+    }
+
+    /// Where it stands in the store's list.
+    var place: Int {
+        get { Int(listPlace) }
+        set { listPlace = Int32(truncatingIfNeeded: newValue) }
+    }
+
+    /// Cost: an allocation.
+    var connections: [Connection] { (first.map { [$0] } ?? []) + others }
+    var hasConnections: Bool { first != nil }
 
     /// For tests: no deadline is later than that.
     func bringNear(_ end: Instant) {
-        for place in connections.indices { connections[place].leaseEnds = min(connections[place].leaseEnds, end) }
+        if let first { self.first?.leaseEnds = min(first.leaseEnds, end) }
+        for place in others.indices { others[place].leaseEnds = min(others[place].leaseEnds, end) }
         if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
         queuedDue = .distantFuture
     }
@@ -79,40 +112,50 @@ final class MemoryUser {
 
     /// When something next has to be looked at: the first lease to run out, or the end of grace.
     var nextDue: Instant {
-        connections.reduce(grace?.ends ?? .distantFuture) { min($0, $1.leaseEnds) }
+        others.reduce(min(grace?.ends ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
     }
 
     func set(_ connection: Connection) {
-        if let place = connections.firstIndex(where: { $0.connection == connection.connection }) {
-            connections[place] = connection
+        if first == nil || first?.connection == connection.connection {
+            first = connection
+        } else if let place = others.firstIndex(where: { $0.connection == connection.connection }) {
+            others[place] = connection
         } else {
-            connections.append(connection)
+            others.append(connection)
         }
     }
 
-    func has(_ connection: Name) -> Bool { connections.contains { $0.connection == connection } }
+    func has(_ connection: Name) -> Bool { first?.connection == connection || others.contains { $0.connection == connection } }
 
     /// nil when there is no such connection.
     func remove(_ connection: Name) -> Connection? {
-        guard let place = connections.firstIndex(where: { $0.connection == connection }) else { return nil }
-        return connections.remove(at: place)
+        if let gone = first, gone.connection == connection {
+            first = others.isEmpty ? nil : others.removeFirst()
+            return gone
+        }
+        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return nil }
+        return others.remove(at: place)
     }
 
     func renewLease(of connection: Name, until ends: Instant) -> Bool {
-        guard let place = connections.firstIndex(where: { $0.connection == connection }) else { return false }
-        connections[place].leaseEnds = ends
+        if first?.connection == connection {
+            first?.leaseEnds = ends
+            return true
+        }
+        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return false }
+        others[place].leaseEnds = ends
         return true
     }
 
     /// Drops the connections whose lease ran out by `now`; the one whose lease ran out last, nil when there was none.
     func removeExpired(at now: Instant) -> Connection? {
-        var latest: Connection?
-        connections.removeAll { connection in
-            guard connection.leaseEnds <= now else { return false }
-            if latest.map({ $0.leaseEnds < connection.leaseEnds }) ?? true { latest = connection }
-            return true
-        }
-        return latest
+        let all = connections
+        let expired = all.filter { $0.leaseEnds <= now }
+        guard !expired.isEmpty else { return nil }
+        let left = all.filter { $0.leaseEnds > now }
+        first = left.first
+        others = Array(left.dropFirst())
+        return expired.reduce(expired[0]) { $0.leaseEnds < $1.leaseEnds ? $1 : $0 }
     }
 
     func note(_ transition: PresenceTransition, until ends: Instant) {

@@ -3,7 +3,8 @@ import HubWire
 
 /// One connection of this node as the presence machine keeps it: what it should be in the store, and what the store is known to hold.
 ///
-/// There are as many of these as connections, so it stays within 64 bytes (tested); names are shared with whoever passed them.
+/// There are as many of these as connections, so it stays within 56 bytes (tested); its id is put together when it's needed
+/// (`PresenceConnections.name`), its device's name is shared with whoever passed it, and empty where the client named none.
 struct PresenceConnection {
     enum Phase: UInt8 {
         case open
@@ -39,7 +40,8 @@ struct PresenceConnection {
         case given
     }
 
-    var connection: Name
+    /// Of its id (`ConnectionKey`).
+    fileprivate(set) var number: UInt64
     var device: Name
     /// Milliseconds since 1970.
     var since: UInt64
@@ -49,6 +51,8 @@ struct PresenceConnection {
     var leasePlace: Int32 = -1
     /// Tells a reused slot from the one that was meant.
     var generation: UInt32
+    /// When the store acknowledged its state, in seconds, rounded up; 0: never, or it's no longer of interest.
+    fileprivate var acknowledgedSecond: UInt32 = 0
     var phase = Phase.open
     var asked = Payload.Status.online
     /// Away by itself.
@@ -70,20 +74,35 @@ struct PresenceConnection {
         }
     }
 
+    var acknowledgedAt: Instant? {
+        get { acknowledgedSecond == 0 ? nil : Instant(nanoseconds: UInt64(acknowledgedSecond) * 1_000_000_000) }
+        set { acknowledgedSecond = newValue.map { UInt32(clamping: $0.nanoseconds / 1_000_000_000 + 1) } ?? 0 }
+    }
+
     var needsOperation: Bool { phase != .open || stored != .holds(state) || proof == .given }
 }
 
 /// All connections of the node, in dense slots that are used again.
 struct PresenceConnections {
-    private(set) var slots: [PresenceConnection?] = []
+    private var slots: [PresenceConnection?] = []
     private var free: [Int32] = []
-    private var places: [Name: Int32] = [:]
+    private var table = PlaceTable()
+    /// Those whose ids aren't this node's: there are none but in tests.
+    private var strangers: [Name: Int32] = [:]
+    private var strangerNames: [Int32: Name] = [:]
     private var lastGeneration: UInt32 = 0
+    private let seed = PlaceTable.secret
+    private let node: Name
+
+    init(node: Name) { self.node = node }
 
     /// Slots ever used: for walks.
     var capacity: Int { slots.count }
 
-    func place(of connection: Name) -> Int? { places[connection].map(Int.init) }
+    func place(of connection: Name) -> Int? {
+        guard let number = ConnectionKey.number(of: connection, node: node) else { return strangers[connection].map(Int.init) }
+        return table.find(PlaceTable.hash(number, seed: seed)) { slots[$0]?.number == number }
+    }
 
     subscript(place: Int) -> PresenceConnection {
         _read { yield slots[place]! }
@@ -93,10 +112,16 @@ struct PresenceConnections {
     func isUsed(_ place: Int) -> Bool { slots[place] != nil }
     func isUsed(_ place: Int, generation: UInt32) -> Bool { slots[place].map { $0.generation == generation } ?? false }
 
+    /// Its id. Cost: an allocation.
+    func name(_ place: Int) -> Name {
+        strangerNames[Int32(place)] ?? ConnectionKey.connection(self[place].number, node: node)
+    }
+
     mutating func insert(connection: Name, device: Name, since: UInt64, user: Int, at now: Instant) -> Int {
         lastGeneration &+= 1
+        let number = ConnectionKey.number(of: connection, node: node)
         let entry = PresenceConnection(
-            connection: connection, device: device, since: since, lastActivity: now, user: Int32(user), generation: lastGeneration)
+            number: number ?? 0, device: device, since: since, lastActivity: now, user: Int32(user), generation: lastGeneration)
         let place: Int
         if let reused = free.popLast() {
             place = Int(reused)
@@ -105,13 +130,28 @@ struct PresenceConnections {
             place = slots.count
             slots.append(entry)
         }
-        places[connection] = Int32(place)
+        if let number {
+            let (slots, seed) = (slots, seed)
+            table.insert(place, PlaceTable.hash(number, seed: seed)) { PlaceTable.hash(slots[$0]?.number ?? 0, seed: seed) }
+        } else {
+            strangers[connection] = Int32(place)
+            strangerNames[Int32(place)] = connection
+        }
         return place
     }
 
     mutating func remove(_ place: Int) {
-        places[slots[place]!.connection] = nil
+        if let stranger = strangerNames.removeValue(forKey: Int32(place)) {
+            strangers[stranger] = nil
+        } else {
+            takeOut(place)
+        }
         slots[place] = nil
         free.append(Int32(place))
+    }
+
+    private mutating func takeOut(_ place: Int) {
+        let (slots, seed) = (slots, seed)
+        table.remove(place, PlaceTable.hash(slots[place]?.number ?? 0, seed: seed)) { PlaceTable.hash(slots[$0]?.number ?? 0, seed: seed) }
     }
 }

@@ -9,7 +9,7 @@ extension PresenceMachine {
         endRequests(at: now)
         endCooling(at: now)
         if let settlesAt, settlesAt <= now { self.settlesAt = nil }
-        endAcknowledged(at: now)
+        if isUp { upUntil = now }
         // What follows looks at every partition: not more than a hundred times a second.
         guard now.since(scannedAt) >= .milliseconds(10) else { return }
         scannedAt = now
@@ -39,7 +39,7 @@ extension PresenceMachine {
         while start < places.count {
             let end = min(start + PresenceLimits.leases, places.count)
             let leases = places[start..<end].map { place in
-                Lease(user: users[Int(connections[Int(place)].user)].name, connection: connections[Int(place)].connection)
+                Lease(user: users[Int(connections[Int(place)].user)].name, connection: connections.name(Int(place)))
             }
             let tag = open(.refresh(partition: partition, leases: leases), at: now)
             actions.append(.refresh(leases, partition: partition, tag: tag))
@@ -61,7 +61,7 @@ extension PresenceMachine {
             // What has an operation on its way is written by that; what isn't stored yet never had a lease to lose.
             guard case .holds = connections[place].stored, connections[place].errand == .none else { continue }
             connections[place].proof = .missing
-            actions.append(.probe(connection: connections[place].connection))
+            actions.append(.probe(connection: leases[index].connection))
         }
     }
 

@@ -72,8 +72,10 @@ extension PresenceMachine {
         if connection.phase == .open, waiters[place] != nil {
             for index in waiters[place]!.indices { waiters[place]![index].isCarried = true }
         }
+        let name = connections.name(place)
         return PresenceOperation(
-            kind: kind, user: user.name, connection: connection.connection, node: node, device: connection.device,
+            kind: kind, user: user.name, connection: name, node: node,
+            device: connection.device.isEmpty ? DeviceName.standard(of: name) : connection.device,
             since: connection.since, versionFloor: user.floor, isAsked: isAsked(place))
     }
 
@@ -117,7 +119,7 @@ extension PresenceMachine {
             connections[place].stored = .holds(state)
             connections[place].proof = .fine
             connections[place].isAlone = false
-            acknowledged.append((place: Int32(place), generation: connections[place].generation, at: now))
+            connections[place].acknowledgedAt = now
             if connections[place].phase == .open { addLease(place) }
             answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
             queue(place)
@@ -147,24 +149,19 @@ extension PresenceMachine {
         }
     }
 
-    /// What was acknowledged too long ago to be lost. While the store is away nothing is forgotten.
-    mutating func endAcknowledged(at now: Instant) {
-        guard isUp else { return }
-        while let next = acknowledged.first, next.at + PresenceMachine.lossMax <= now { _ = acknowledged.popFirst() }
-    }
-
     /// The store is back, perhaps without its last writes: leases that are gone show with the next refresh, but a state that went back to an
-    /// older one would stay (an invisible user shown to others). So each is written again once its peer has shown that it lives; what holds already
-    /// makes no event.
+    /// older one would stay (an invisible user shown to others). So each that was acknowledged lately is written again once its peer has shown
+    /// that it lives; what holds already makes no event. Cost: a look at every connection.
     mutating func rewriteAcknowledged() {
-        while let next = acknowledged.popFirst() {
-            let place = Int(next.place)
-            guard connections.isUsed(place, generation: next.generation), connections[place].phase == .open,
-                connections[place].errand == .none,
+        for place in 0..<connections.capacity where connections.isUsed(place) {
+            guard let at = connections[place].acknowledgedAt else { continue }
+            connections[place].acknowledgedAt = nil
+            // While the store is away nothing is forgotten.
+            guard at + PresenceMachine.lossMax > upUntil, connections[place].phase == .open, connections[place].errand == .none,
                 case .holds = connections[place].stored, connections[place].proof == .fine
             else { continue }
             connections[place].proof = .missing
-            actions.append(.probe(connection: connections[place].connection))
+            actions.append(.probe(connection: connections.name(place)))
         }
     }
 

@@ -19,15 +19,15 @@ package struct PresenceMachine: ~Copyable {
     let tagSpace: UInt64
     var chance: Chance
 
-    var connections = PresenceConnections()
+    var connections: PresenceConnections
     var users = PresenceUsers()
     var partitions: [PartitionState]
     /// Partitions with queued operations and no call in flight.
     var active: [Int] = []
     /// When operations that went out stop holding back the next one of their connection, in order.
     var cooling = Queue<(place: Int32, generation: UInt32, until: Instant)>()
-    /// Operations that the store acknowledged lately, in order: should it come back without its last writes, they're made again.
-    var acknowledged = Queue<(place: Int32, generation: UInt32, at: Instant)>()
+    /// The last moment at which the store was there: what it acknowledged too long before can't be lost any more.
+    var upUntil: Instant
     /// Who waits for which connection's state to be stored.
     var waiters: [Int: [Waiter]] = [:]
 
@@ -106,11 +106,14 @@ package struct PresenceMachine: ~Copyable {
     }
 
     /// - Parameters:
-    ///   - node: this node's incarnation, as it stands in users' records.
+    ///   - node: this node, as it stands in users' records.
+    ///   - incarnation: what the ids of its connections begin with; nil: `node`.
     ///   - tagSpace: the `high` word of every tag that the machine makes; the shell keeps other requests' tags out of it.
-    package init(timers: PresenceTimers, node: Name, tagSpace: UInt64, chance: Chance, at now: Instant) {
+    package init(timers: PresenceTimers, node: Name, incarnation: Name? = nil, tagSpace: UInt64, chance: Chance, at now: Instant) {
         self.timers = timers
         self.node = node
+        connections = PresenceConnections(node: incarnation ?? node)
+        upUntil = now
         self.tagSpace = tagSpace
         self.chance = chance
         partitions = Array(repeating: PartitionState(nextHeartbeat: now, nextSweep: now), count: Partition.count)

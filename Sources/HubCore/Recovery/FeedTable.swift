@@ -5,14 +5,15 @@ import HubWire
 ///
 /// When the budget is short the channel that has been quiet longest forgets, whole: what it remembers helps those who come back soon after.
 struct FeedTable {
-    private var slots: [Name: Int] = [:]
+    private var table = PlaceTable()
     private var feeds: [ChannelFeed] = []
     private var free: [Int] = []
+    private let seed = PlaceTable.secret
     /// Ends of the list of feeds that remember something, by their last delivery.
     private var oldest: Int32 = -1
     private var newest: Int32 = -1
     private(set) var bytes = 0
-    private var lastId: UInt64 = 0
+    private var lastId: UInt32 = 0
     private let limit: Int
     /// Deliveries that one channel keeps, and keeps while a recovery reads.
     private let kept: Int
@@ -24,9 +25,13 @@ struct FeedTable {
         self.keptPinned = keptPinned
     }
 
-    var count: Int { slots.count }
-    var all: Dictionary<Name, Int>.Values { slots.values }
-    func slot(of channel: Name) -> Int? { slots[channel] }
+    var count: Int { table.count }
+    /// Cost: a look at every place.
+    var all: [Int] { feeds.indices.filter { feeds[$0].id != 0 } }
+
+    func slot(of channel: Name) -> Int? {
+        table.find(PlaceTable.hash(channel, seed: seed)) { feeds[$0].channel == channel }
+    }
 
     subscript(slot: Int) -> ChannelFeed {
         _read { yield feeds[slot] }
@@ -34,30 +39,36 @@ struct FeedTable {
     }
 
     mutating func insert(_ channel: Name) -> Int {
-        if let slot = slots[channel] { return slot }
+        if let slot = slot(of: channel) { return slot }
         let slot = free.popLast() ?? feeds.count
         if slot == feeds.count { feeds.append(ChannelFeed()) }
-        lastId += 1
+        lastId = lastId == .max ? 1 : lastId + 1
         feeds[slot].id = lastId
         feeds[slot].channel = channel
-        slots[channel] = slot
+        let (feeds, seed) = (feeds, seed)
+        table.insert(slot, PlaceTable.hash(channel, seed: seed)) { PlaceTable.hash(feeds[$0].channel, seed: seed) }
         return slot
     }
 
     mutating func remove(_ slot: Int) {
         forget(slot)
-        slots[feeds[slot].channel] = nil
+        takeOut(slot)
         feeds[slot] = ChannelFeed()
         free.append(slot)
     }
 
+    private mutating func takeOut(_ slot: Int) {
+        let (feeds, seed) = (feeds, seed)
+        table.remove(slot, PlaceTable.hash(feeds[slot].channel, seed: seed)) { PlaceTable.hash(feeds[$0].channel, seed: seed) }
+    }
+
     /// A delivery that was handed to the loops. Cost: no allocation once the channel's memory is full.
-    mutating func keep(_ delivery: DurableDelivery, at slot: Int) {
+    mutating func keep(_ delivery: DurableDelivery, at slot: Int, until: Instant) {
         guard limit > 0, feeds[slot].retention > .zero else {
             feeds[slot].tip = delivery.publication.position
             return
         }
-        bytes += feeds[slot].keep(delivery, limit: feeds[slot].pins > 0 ? keptPinned : kept)
+        bytes += feeds[slot].keep(delivery, limit: feeds[slot].pins > 0 ? keptPinned : kept, until: until)
         if newest != Int32(truncatingIfNeeded: slot) {
             unlink(slot)
             link(slot)
@@ -69,7 +80,7 @@ struct FeedTable {
                 let before = feeds[slot].recentBytes
                 feeds[slot].dropOldest()
                 bytes -= before - feeds[slot].recentBytes
-                if feeds[slot].recent.isEmpty { forget(slot) }
+                if feeds[slot].recentCount == 0 { forget(slot) }
             } else {
                 forget(quiet)
             }

@@ -11,6 +11,17 @@ struct ReadMarks {
     /// Recoveries that wait for the reading.
     var waiting: [UInt64] = []
 
+    /// It was read that nobody has one.
+    static var empty: ReadMarks {
+        var marks = ReadMarks()
+        marks.isComplete = true
+        marks.isLoaded = true
+        return marks
+    }
+
+    /// Says no more than that nobody has one.
+    var isNone: Bool { isLoaded && isComplete && marks.isEmpty && waiting.isEmpty }
+
     /// A reading of at most `limit` marks came back.
     mutating func load(_ read: [ReadMark], limit: Int) {
         for mark in read { raise(mark) }

@@ -10,7 +10,8 @@ extension RecoveryMachine {
     package func readPassed(_ mark: ReadMark, channel: Name) {
         guard let slot = feeds.slot(of: channel), feeds[slot].marks != nil else { return }
         let before = feeds[slot].marks?.marks.count ?? 0
-        feeds[slot].marks?.pass(mark, limit: limits.marks)
+        let limit = limits.marks
+        feeds[slot].changeMarks { $0.pass(mark, limit: limit) }
         marksKept += (feeds[slot].marks?.marks.count ?? 0) - before
     }
 
@@ -43,9 +44,12 @@ extension RecoveryMachine {
         var waiting = [reading.recovery]
         if isThere, let before = feeds[reading.slot].marks {
             waiting += before.waiting
-            feeds[reading.slot].marks?.waiting = []
-            if let marks {
-                feeds[reading.slot].marks?.load(marks, limit: limits.marks + 1)
+            let limit = limits.marks + 1
+            feeds[reading.slot].changeMarks { kept in
+                kept.waiting = []
+                if let marks { kept.load(marks, limit: limit) }
+            }
+            if marks != nil {
                 marksKept += (feeds[reading.slot].marks?.marks.count ?? 0) - before.marks.count
             }
         }
@@ -78,7 +82,7 @@ extension RecoveryMachine {
             return
         }
         guard marks.isLoaded else {
-            feeds[slot].marks?.waiting.append(key)
+            feeds[slot].changeMarks { $0.waiting.append(key) }
             recoveries[key]?.isAskingMarks = true
             return
         }

@@ -86,7 +86,7 @@ extension RecoveryMachine {
         switch way(recovery, position, tip) {
         case .lost(let failure): return lose(key, recovery, failure, tip)
         case .memory(let place):
-            if place == feeds[recovery.slot].recent.count || position == tip {
+            if place == feeds[recovery.slot].recentCount || position == tip {
                 numbers.nothingMissed += 1
                 return complete(key, JoinAnswer(position: tip, recovered: true, marks: fit(recovery)))
             }
@@ -145,8 +145,8 @@ extension RecoveryMachine {
     }
 
     private func take(from place: Int, into page: Page, _ recovery: Recovery) {
-        for index in place..<feeds[recovery.slot].recent.count where !page.isCut {
-            take(feeds[recovery.slot].recent[index].publication, into: page, recovery)
+        for index in place..<feeds[recovery.slot].recentCount where !page.isCut {
+            if let delivery = feeds[recovery.slot].recent(index) { take(delivery.publication, into: page, recovery) }
         }
     }
 

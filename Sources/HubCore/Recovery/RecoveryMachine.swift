@@ -55,7 +55,7 @@ package final class RecoveryMachine {
     struct Recovery {
         let slot: Int
         /// The feed's id: a slot is used again.
-        let feed: UInt64
+        let feed: UInt32
         let channel: Name
         let loop: Int
         let tag: UInt64
@@ -82,7 +82,7 @@ package final class RecoveryMachine {
     /// One reading of history, for all that ask for the same.
     struct Reading {
         let slot: Int
-        let feed: UInt64
+        let feed: UInt32
         let query: HistoryQuery
         var recoveries: [UInt64]
     }
@@ -94,7 +94,7 @@ package final class RecoveryMachine {
     var recoveries: [UInt64: Recovery] = [:]
     var readings: [UInt64: Reading] = [:]
     /// Whom a reading of marks is for, and whether it loads the channel's.
-    var markReadings: [UInt64: (slot: Int, feed: UInt64, recovery: UInt64, isLoad: Bool)] = [:]
+    var markReadings: [UInt64: (slot: Int, feed: UInt32, recovery: UInt64, isLoad: Bool)] = [:]
     var marksKept = 0
     private var deadlines = Queue<(at: Instant, recovery: UInt64)>()
     private var lastKey: UInt64 = 0
@@ -159,7 +159,7 @@ package final class RecoveryMachine {
         feeds[slot].carriers &= ~(1 << UInt64(loop))
         guard feeds[slot].carriers == 0 else { return }
         if let marks = feeds[slot].marks { marksKept -= marks.marks.count }
-        let waiting = feeds[slot].waiting + (feeds[slot].marks?.waiting ?? [])
+        let waiting = feeds[slot].takeWaiting() + (feeds[slot].marks?.waiting ?? [])
         feeds.remove(slot)
         actions.append(.unsubscribe(channel))
         for key in waiting { fail(key, Self.givenUp) }
@@ -185,17 +185,14 @@ package final class RecoveryMachine {
             feeds[slot].tip = position
             wake(slot)
         case .failure(let error):
-            let waiting = feeds[slot].waiting
-            feeds[slot].waiting = []
-            for key in waiting { fail(key, error) }
+            for key in feeds[slot].takeWaiting() { fail(key, error) }
         }
     }
 
     /// A publication that its owner hands to `carriers` now. Cost: one lookup; no allocation once the channel's memory is full.
     package func delivered(_ delivery: DurableDelivery, at slot: Int) {
-        feeds[slot].keptUntil = now + feeds[slot].retention
-        feeds.keep(delivery, at: slot)
-        if !feeds[slot].waiting.isEmpty { wake(slot) }
+        feeds.keep(delivery, at: slot, until: now + feeds[slot].retention)
+        if feeds[slot].hasWaiting { wake(slot) }
     }
 
     /// Where `delivered` finds the channel, and who carries it; nil: nobody wants it.
@@ -215,7 +212,7 @@ package final class RecoveryMachine {
 
     package func historyRead(_ result: Result<HistoryPage, WireError>, key: UInt64) {
         guard let reading = readings.removeValue(forKey: key) else { return }
-        if feeds[reading.slot].id == reading.feed { feeds[reading.slot].readings.removeAll { $0 == key } }
+        if feeds[reading.slot].id == reading.feed { feeds[reading.slot].changeReadings { $0.removeAll { $0 == key } } }
         for key in reading.recoveries {
             guard recoveries[key] != nil else { continue }
             recoveries[key]?.isReading = false
@@ -238,7 +235,8 @@ package final class RecoveryMachine {
     package func tick(at now: Instant) {
         self.now = max(self.now, now)
         var late: [UInt64] = []
-        while let first = deadlines.first, first.at <= now {
+        // Those in front that were answered need no longer wait for their time.
+        while let first = deadlines.first, first.at <= now || recoveries[first.recovery] == nil {
             if recoveries[first.recovery] != nil { late.append(first.recovery) }
             _ = deadlines.popFirst()
         }
@@ -252,8 +250,7 @@ package final class RecoveryMachine {
 
     /// Something happened to the channel: those who wait for it look again.
     private func wake(_ slot: Int) {
-        let waiting = feeds[slot].waiting
-        feeds[slot].waiting = []
+        let waiting = feeds[slot].takeWaiting()
         for key in waiting { recoveries[key]?.isWaiting = false }
         for key in waiting { proceed(key) }
     }
@@ -261,7 +258,7 @@ package final class RecoveryMachine {
     func wait(_ key: UInt64) {
         guard let recovery = recoveries[key], !recovery.isWaiting else { return }
         recoveries[key]?.isWaiting = true
-        feeds[recovery.slot].waiting.append(key)
+        feeds[recovery.slot].wait(key)
     }
 
     /// Answers one that can be answered now, and all that were asked for with it; else sees to it that somebody wakes it.
@@ -275,7 +272,7 @@ package final class RecoveryMachine {
         guard let recovery = recoveries[key], !recovery.isReading, !recovery.isAskingMarks else { return }
         let slot = recovery.slot
         guard feeds[slot].id == recovery.feed else { return fail(key, Self.givenUp) }
-        if !feeds[slot].recent.isEmpty && feeds[slot].keptUntil <= now { feeds.forget(slot) }
+        if feeds[slot].recentCount > 0 && feeds[slot].keptUntil <= now { feeds.forget(slot) }
         guard let tip = feeds[slot].tip else { return wait(key) }
         if let position = recovery.position { follow(key, recovery, position, tip) }
         if recovery.wantsMarks { readMarks(key) }
@@ -297,7 +294,7 @@ package final class RecoveryMachine {
         }
         let number = makeKey()
         readings[number] = Reading(slot: recovery.slot, feed: recovery.feed, query: query, recoveries: [key])
-        feeds[recovery.slot].readings.append(number)
+        feeds[recovery.slot].changeReadings { $0.append(number) }
         actions.append(.read(recovery.channel, query, key: number))
     }
 

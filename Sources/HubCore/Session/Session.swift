@@ -22,50 +22,59 @@ package struct Session: Sendable {
     package var format: WireFormat
     /// Hears by server-sent events, speaks by posts.
     package var isStream: Bool
+    /// What the opening asked for.
+    package var firstStatus = Payload.Status.online
     package var generation: UInt32
-    package var rights: Rights
+    /// Subscriptions that wait for the backplane's answer; they count against the limit.
+    package var waiting: Int32
+    /// Requests about channels that the backplane hasn't answered yet, subscriptions aside.
+    package var unanswered: Int32 = 0
+    /// Its user's place in `UserPaces`, once anything was counted there.
+    package var account: UserPaces.Place?
+    private var basis = Basis.granted
+    /// An API key's connection: no user, no presence, no inbox.
+    package var isService = false
+    /// Its client asked for it: it counts among no channel's members.
+    package var isInvisible: Bool
+    /// Counts against `limits.connectionsPerUser`.
+    package var isCounted: Bool
+    private var grants = Grants.none
     /// Empty until authenticated.
     package var user: Name
+    /// Empty where the client named none: it's known by `deviceName` then.
     package var device: Name
     /// Counts this node's connections; with the node's incarnation it's the connection's id.
     package var serial: UInt64
     /// Stands in for an absent `channel`.
     package var defaultChannel: Name
-    /// What the opening asked for.
-    package var firstStatus = Payload.Status.online
-    /// An API key's connection: no user, no presence, no inbox.
-    package var isService: Bool
-    /// Its client asked for it: it counts among no channel's members.
-    package var isInvisible: Bool
-    /// Subscriptions that wait for the backplane's answer; they count against the limit.
-    package var waiting: Int
-    /// Requests about channels that the backplane hasn't answered yet, subscriptions aside.
-    package var unanswered = 0
     /// Milliseconds since 1970.
     package var since: UInt64
-    package var tokenExpires: UInt64?
+    /// 0: its token has no end, or it has no token.
+    private var end: UInt64 = 0
     package var pace: SessionPace
-    /// Its user's place in `UserPaces`, once anything was counted there.
-    package var account: UserPaces.Place?
-    /// Counts against `limits.connectionsPerUser`.
-    package var isCounted: Bool
     /// Of its token: when it was issued (milliseconds since 1970), and what is remembered of its id; 0: not said.
     package var tokenIssued: UInt64 = 0
     package var tokenMark: UInt64 = 0
     /// Presence was last told of activity then.
     package var activityTold: Instant
 
+    /// What its rights rest on.
+    private enum Basis: UInt8 {
+        case everything
+        /// Grants of its user's.
+        case granted
+        case keyWithoutScopes, readingKey, publishingKey, wholeKey
+    }
+
     package init(generation: UInt32, serial: UInt64, since: UInt64, at now: Instant) {
         phase = .anonymous
         format = .json
         self.generation = generation
         isStream = false
-        rights = .token(.empty, .none)
         user = .empty
         device = .empty
         self.serial = serial
         defaultChannel = .empty
-        isService = false
         isInvisible = false
         waiting = 0
         self.since = since
@@ -73,6 +82,37 @@ package struct Session: Sendable {
         account = nil
         isCounted = false
         activityTold = now
+    }
+
+    /// A token's are its user's: `user` is set to the same one.
+    package var rights: Rights {
+        get {
+            switch basis {
+            case .everything: .everything
+            case .granted: .token(user, grants)
+            case .keyWithoutScopes: .key(reads: false, publishes: false)
+            case .readingKey: .key(reads: true, publishes: false)
+            case .publishingKey: .key(reads: false, publishes: true)
+            case .wholeKey: .key(reads: true, publishes: true)
+            }
+        }
+        set {
+            grants = .none
+            switch newValue {
+            case .everything: basis = .everything
+            case .token(_, let granted): (basis, grants) = (.granted, granted)
+            case .key(reads: false, publishes: false): basis = .keyWithoutScopes
+            case .key(reads: true, publishes: false): basis = .readingKey
+            case .key(reads: false, publishes: true): basis = .publishingKey
+            case .key(reads: true, publishes: true): basis = .wholeKey
+            }
+        }
+    }
+
+    /// Milliseconds since 1970.
+    package var tokenExpires: UInt64? {
+        get { end == 0 ? nil : end }
+        set { end = newValue ?? 0 }
     }
 
     package var isWelcomed: Bool { phase == .open || phase == .held }

@@ -1,5 +1,6 @@
 import HubBase
 import HubCore
+import HubToken
 
 /// Checks the keys of the HTTP API. A value.
 package struct APIKeyVerifier: Sendable {
@@ -14,7 +15,7 @@ package struct APIKeyVerifier: Sendable {
         }
 
         /// What its connections are called.
-        package var name: Name { Name(trusted: Array("api:\(id)".utf8)) }
+        package var name: Name { Name(trusted: TokenClaims.servicePrefix + Array(id.utf8)) }
 
         /// Of a connection that is opened with it.
         package var rights: Rights {

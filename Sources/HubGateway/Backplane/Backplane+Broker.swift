@@ -4,6 +4,7 @@ import HubWire
 
 extension Backplane: BrokerDelegate {
     func published(_ result: Result<PublishResult, WireError>, tag: RequestTag) {
+        if tag == Backplane.revocationTag { return revocations.rewritten(result, at: now) }
         post(.published(result, tag: tag.low), to: tag.high)
     }
 
@@ -18,7 +19,8 @@ extension Backplane: BrokerDelegate {
     }
 
     func historyRead(_ channel: Name, _ result: Result<HistoryPage, WireError>, tag: RequestTag) {
-        if tag.high == Backplane.revocationTags {
+        if tag == Backplane.revocationCheckTag { return revocations.checked(result, at: now) }
+        if tag == Backplane.revocationTag {
             return carryOut(revocations.historyRead(result, at: now, wall: WallClock.milliseconds()))
         }
         guard tag.high == Backplane.historyTags else { return post(.historyRead(channel, result, tag: tag.low), to: tag.high) }
@@ -35,7 +37,7 @@ extension Backplane: BrokerDelegate {
     func carryOutRecovery() {
         while !recovery.actions.isEmpty {
             let actions = recovery.actions
-            recovery.actions.removeAll(keepingCapacity: true)
+            recovery.actions.removeAllForReuse()
             for action in actions { carryOut(action) }
         }
     }
@@ -76,6 +78,8 @@ extension Backplane: BrokerDelegate {
 
     func received(_ publication: Publication, channel: Name) {
         numbers.received += 1
+        // One that the store had no room for.
+        if isOfRevocations(channel) { return carryOut(revocations.received(publication, wall: WallClock.milliseconds())) }
         guard let (_, carriers) = recovery.carried(channel) else { return }
         if publication.messageClass == .read, recovery.keepsMarks(of: channel) { keepMark(publication, channel) }
         post(.ephemeral(publication, channel: channel), toCarriers: carriers)
@@ -84,11 +88,16 @@ extension Backplane: BrokerDelegate {
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         numbers.resyncs += 1
         if isOfRevocations(channel) { return revocations.resync(at: now) }
-        log.warning("channel.resync", ["channel": "\(channel)", "reason": reason.rawValue])
+        log.warning("channel.resync", ["channel": logged(channel), "reason": reason.rawValue])
         guard let (_, carriers) = recovery.carried(channel) else { return }
         post(.resync(channel, to: position, reason: reason), toCarriers: carriers)
         recovery.resync(channel, to: position, reason: reason)
         carryOutRecovery()
+    }
+
+    /// An inbox names a user.
+    private func logged(_ channel: Name) -> String {
+        logsPersonal || Inbox.owner(of: channel) == nil ? "\(channel)" : Pseudonym.of("\(channel)")
     }
 
     private func keepMark(_ publication: Publication, _ channel: Name) {
@@ -112,6 +121,21 @@ extension Backplane: BrokerDelegate {
                 "message":
                     "holds something that isn't a hub's: it's left as it is, and what needs it is refused (internal). Remove it, or give this hub"
                     + " a prefix of its own (redis.prefix)",
+            ])
+    }
+
+    func renewed(_ channel: Name, wasAcknowledged place: Position) {
+        numbers.channelsRenewed += 1
+        // One failover may concern thousands; hub_channels_renewed_total has them all.
+        if let told = numbers.renewalTold, now.since(told) < .seconds(10) { return }
+        numbers.renewalTold = now
+        log.warning(
+            "redis.tookBack",
+            [
+                "channel": "\(channel)", "position": "\(place)",
+                "message":
+                    "acknowledged, and Redis has it no more (a failover, or older data): whoever stood before it is told. Other channels may be"
+                    + " concerned too: hub_channels_renewed_total counts them, docs/redis.md says what makes this rare",
             ])
     }
 

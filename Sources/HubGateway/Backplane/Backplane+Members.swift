@@ -12,6 +12,7 @@ extension Backplane: MemberStoreDelegate {
             case .reap(let dead, let channel, let tag):
                 log.info("members.reap", ["channel": "\(channel)", "node": "\(dead)"])
                 memberStore.reap(dead, in: channel, tag: tag, at: now)
+            case .sweep(let partition, let tag): memberStore.sweep(partition: partition, tag: tag, at: now)
             case .list(let channel, let cursor, let limit, let whole, let tag):
                 memberStore.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
             case .followed(let pages, let tag): post(.followed(pages, tag: tag.low), to: tag.high)
@@ -33,6 +34,17 @@ extension Backplane: MemberStoreDelegate {
     }
 
     func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { members.reaped(result, tag: tag, at: now) }
+    func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {
+        switch result {
+        case .failure(let error): tellFailure("members.refused", error)
+        case .success(let swept) where swept.channels > 0:
+            log.info("members.swept", ["channels": "\(swept.channels)", "users": "\(swept.users)"])
+            hooks.noticed(partition, at: now)
+        case .success: break
+        }
+        members.swept(result, tag: tag, at: now)
+    }
+
     func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { members.listed(result, tag: tag, at: now) }
     func heard(_ news: MembersNews, channel: Name) {
         members.heard(news, channel: channel, at: now)
@@ -42,9 +54,9 @@ extension Backplane: MemberStoreDelegate {
 
     func memberStoreHealth(_ health: BackendHealth) { members.storeHealth(health, at: now) }
 
-    /// What only comes of Redis being away is told by the node's health.
+    /// What only comes of Redis being away, or full, is told by the node's health.
     private func tellFailure(_ event: String, _ error: WireError) {
-        guard error.code != .unavailable else { return }
+        guard error.code != .unavailable, error.code != .storeFull else { return }
         log.limited(.warning, event, at: now, ["code": error.code.rawValue, "message": error.message])
     }
 }

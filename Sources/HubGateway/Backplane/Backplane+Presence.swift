@@ -51,6 +51,7 @@ extension Backplane: PresenceStoreDelegate {
     func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) {
         if machine.owns(tag) {
             machine.nodes(result, tag: tag, at: now)
+            members.nodesLive = max(machine.nodes.count, 1)
         } else {
             post(.nodes(result, tag: tag.low), to: tag.high)
         }

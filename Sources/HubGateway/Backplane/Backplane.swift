@@ -33,7 +33,9 @@ final class Backplane {
     var numbers = BackplaneNumbers()
     var health = HealthMachine()
     var revocations: RevocationKeeper
-    private let revocationChannel = RevocationKeeper.channel
+    let revocationChannel = RevocationKeeper.channel
+    /// Where revocations are written before they count as said; the embedded node's with a snapshot.
+    var journal: RevocationJournal?
     /// Posts for streams of other loops and nodes.
     var exchange: PostExchange
     /// Explanations that are being put together, and what other nodes are asked for them.
@@ -42,9 +44,11 @@ final class Backplane {
     var inquiries = ConnectionInquiries()
     /// What a post may hold (limits.messageBytes), whoever sends it.
     var postBytesMax: Int
+    /// log.personal
+    var logsPersonal = true
     private var tickedAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
-    private let ownLoop: Int?
+    let ownLoop: Int?
     private var hasStopped = false
     /// As the loops know it.
     private var nodeCount = 1
@@ -58,6 +62,8 @@ final class Backplane {
     static let controlTags: UInt64 = 1 << 37
     static let memberTags: UInt64 = 1 << 38
     static let revocationTags: UInt64 = 1 << 39
+    static let revocationTag = RequestTag(high: revocationTags, low: 0)
+    static let revocationCheckTag = RequestTag(high: revocationTags, low: 1)
     static let explainTags: UInt64 = 1 << 45
     static let inquiryTags: UInt64 = 1 << 46
     static let loopsMax = 64
@@ -90,7 +96,8 @@ final class Backplane {
         self.recovery.setNamespaces(namespaces)
         revocations = RevocationKeeper(at: now)
         outgoing = [[LoopMessage]](repeating: [], count: loops.count)
-        machine = PresenceMachine(timers: timers, node: node.name, tagSpace: Backplane.machineTags, chance: chance, at: now)
+        machine = PresenceMachine(
+            timers: timers, node: node.name, incarnation: node.incarnation, tagSpace: Backplane.machineTags, chance: chance, at: now)
         var chance = chance
         members = MembersMachine(
             timers: timers, node: node.incarnation, tagSpace: Backplane.memberTags, chance: Chance(seed: chance.next()))
@@ -116,7 +123,7 @@ final class Backplane {
         self.now = now
         mailbox.take(into: &mail)
         for message in mail { receive(message) }
-        mail.removeAll(keepingCapacity: true)
+        mail.removeAllForReuse()
         if now.since(tickedAt) >= .milliseconds(20) {
             tickedAt = now
             machine.tick(at: now)
@@ -128,6 +135,7 @@ final class Backplane {
             carryOutRecovery()
             numbers.recovery = recovery.numbers
             numbers.recoveryBytes = recovery.bytes
+            numbers.acknowledgementsForgotten = broker.forgottenAcknowledgements
             advanceExchange()
             hooks.tick(nodes: machine.nodes.count, at: now)
             numbers.hooks = hooks.numbers
@@ -171,7 +179,9 @@ final class Backplane {
     private func receive(_ message: BackplaneMessage) {
         switch message {
         case .publish(let publication, let channel, let attempt, let tag):
+            if let journal, isOfRevocations(channel), write(publication, into: journal, tag: tag) { return }
             broker.publish(publication, to: channel, attempt: attempt?.value, tag: tag, at: now)
+        case .journaled(let entries, let error): journaled(entries, error)
         case .broadcast(let publication, let channel):
             if case .down = health.broker {
                 // Cut off from the others, typing still reaches those who are here.
@@ -221,29 +231,11 @@ final class Backplane {
             recovery.setNamespaces(configuration.namespaces)
             members.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
+            logsPersonal = configuration.logPersonal
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .stop: stop(at: now)
         case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
         }
-    }
-
-    // MARK: Revocations
-
-    func isOfRevocations(_ channel: Name) -> Bool { channel == revocationChannel }
-
-    func carryOut(_ actions: [RevocationKeeper.Action]) {
-        guard !actions.isEmpty else { return }
-        let tag = RequestTag(high: Backplane.revocationTags, low: 0)
-        for action in actions {
-            switch action {
-            case .subscribe: broker.subscribe(revocationChannel, tag: tag, at: now)
-            case .read(let query): broker.readHistory(of: revocationChannel, query, tag: tag, at: now)
-            case .publish(let publication): broker.publish(publication, to: revocationChannel, attempt: nil, tag: tag, at: now)
-            case .tell(let news, let isLive): postToAll(.revoked(news, isLive: isLive))
-            case .foreign: numbers.controlForeign += 1
-            }
-        }
-        numbers.revocations = revocations.list.count
     }
 
     // MARK: To loops
@@ -270,8 +262,7 @@ final class Backplane {
 
     private func flush() {
         for loop in outgoing.indices where !outgoing[loop].isEmpty {
-            loops[loop].mailbox.post(contentsOf: outgoing[loop])
-            outgoing[loop].removeAll(keepingCapacity: true)
+            loops[loop].mailbox.post(contentsOf: &outgoing[loop])
             if loop != ownLoop { loops[loop].waker.wake() }
         }
     }

@@ -2,6 +2,7 @@ import HubBase
 import HubCore
 import HubFetch
 import HubRedis
+import HubToken
 
 /// What a node would run with, and where each value that isn't a default comes from.
 package struct LoadedConfiguration: Sendable {
@@ -16,6 +17,16 @@ package struct LoadedConfiguration: Sendable {
 /// `SettingTable` says what there is. Reads the file, and the files that hold secrets; no other side effect.
 package struct ConfigurationLoader {
     package static let fileByteCountMax = 256 * 1024
+
+    /// Settings whose value is, holds or may hold a secret: nothing that's said of it quotes it.
+    package static var secretPaths: [String] {
+        SettingTable.all.filter { setting in
+            switch setting.kind {
+            case .secret, .secrets, .tokenKeys, .apiKeys, .certificates, .privateText, .privateList: true
+            default: false
+            }
+        }.map(\.path)
+    }
 
     private struct Assignment {
         var setting: Setting
@@ -103,7 +114,9 @@ package struct ConfigurationLoader {
 
     private mutating func take(set: String) {
         guard let equals = set.firstIndex(of: "=") else {
-            return problems.append("--set \(shownText(set)): must be KEY=VALUE, such as limits.channels=100")
+            return problems.append(
+                "--set \(set.utf8.count <= 40 && set.allSatisfy { $0.isLetter || $0 == "." } ? shownText(set) : "of \(set.utf8.count) bytes"): must be KEY=VALUE, such as limits.channels=100"
+            )
         }
         let segments = SettingTable.segments(String(set[..<equals]))
         let text = String(set[set.index(after: equals)...])
@@ -170,6 +183,8 @@ package struct ConfigurationLoader {
         guard problems.isEmpty else { throw ConfigurationError(problems: problems) }
         sources.warnings += OriginList.warnings(configuration.origins)
         warnOfHooks(configuration)
+        warnOfArguments()
+        warnOfKeySet(configuration)
         return LoadedConfiguration(configuration: configuration, origins: origins, warnings: sources.warnings)
     }
 
@@ -198,6 +213,40 @@ package struct ConfigurationLoader {
             }
             return []
         } catch { return [error.description] }
+    }
+
+    /// What stands among the arguments is everybody's to read.
+    private mutating func warnOfArguments() {
+        for assignment in assignments where Self.isShownByPS(assignment) {
+            let variable = SettingTable.environmentName(assignment.setting.path)
+            sources.warnings.append(
+                "\(assignment.place): \(assignment.shownPath) holds a secret, and ps shows arguments to every user of this machine: put it into a file or into \(variable)"
+            )
+        }
+    }
+
+    private static func isShownByPS(_ assignment: Assignment) -> Bool {
+        switch assignment.place {
+        case .file, .variable: return false
+        case .set, .flag: break
+        }
+        switch (assignment.setting.kind, assignment.value) {
+        case (.secret, _), (.secrets, .text): return true
+        case (.privateText, .text(let text)): return text.contains("@")
+        case (.privateList, .list(let elements)):
+            return elements.contains { if case .text(let text) = $0 { text.contains("@") } else { false } }
+        case (.secrets, let value), (.tokenKeys, let value): return holdsSecret(value)
+        default: return false
+        }
+    }
+
+    /// Whoever can write the set can make tokens.
+    private mutating func warnOfKeySet(_ configuration: Configuration) {
+        guard let path = configuration.keySet.file, let file = try? SmallFile.read(path, byteCountMax: KeySet.byteCountMax) else { return }
+        guard file.mode & 0o022 != 0 else { return }
+        sources.warnings.append(
+            "\(shownPath(path)) holds keys that tokens are believed by and can be written by other users (mode 0\(String(file.mode, radix: 8))): chmod 644"
+        )
     }
 
     private mutating func warnOfHooks(_ configuration: Configuration) {

@@ -1,8 +1,8 @@
 import HubCore
 
 /// What `--check` prints: every value that differs from its default, with the place it comes from; and where it would listen, always.
-enum ConfigurationReport {
-    static func text(_ loaded: LoadedConfiguration) -> String {
+package enum ConfigurationReport {
+    package static func text(_ loaded: LoadedConfiguration) -> String {
         let configuration = loaded.configuration
         let defaults = Configuration()
         var rows: [(path: String, value: String, place: String)] = []

@@ -18,7 +18,7 @@ enum KeySettings {
                 let word = try fields.text("alg") ?? "HS256"
                 guard let algorithm = TokenKey.Algorithm(rawValue: word) else {
                     let known = TokenKey.Algorithm.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-                    throw .init(place: ".alg", message: "must be one of \(known), not \(shownText(word))")
+                    throw .init(place: ".alg", message: "must be one of \(known), not \(ConfigurationValue.text(word).cautious)")
                 }
                 let id = try fields.text("kid")
                 let secret = try Self.secret(fields, direct: "secret", isPublic: !algorithm.isSymmetric, &sources)
@@ -115,12 +115,12 @@ enum KeySettings {
             throw .init(message: "lacks its scopes: \(expected.dropFirst("must be ".count))")
         }
         guard case .list(let elements) = value, !elements.isEmpty else {
-            throw .init(place: ".scopes", message: "\(expected), not \(value.shown)")
+            throw .init(place: ".scopes", message: "\(expected), not \(value.cautious)")
         }
         var chosen: [String] = []
         for element in elements {
             guard case .text(let scope) = element, scopes.contains(scope) else {
-                throw .init(place: ".scopes", message: "\(expected), not \(element.shown)")
+                throw .init(place: ".scopes", message: "\(expected), not \(element.cautious)")
             }
             if !chosen.contains(scope) { chosen.append(scope) }
         }

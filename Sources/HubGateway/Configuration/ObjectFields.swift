@@ -8,12 +8,12 @@ struct ObjectFields {
     static func list(_ value: ConfigurationValue, of things: String, atMost limit: Int, fields known: [String]) throws(SettingKind.Problem)
         -> [ObjectFields]
     {
-        guard case .list(let elements) = value else { throw .init(message: "must be a list of objects, not \(value.shown)") }
+        guard case .list(let elements) = value else { throw .init(message: "must be a list of objects, not \(value.sort)") }
         guard elements.count <= limit else { throw .init(message: "has \(elements.count) \(things), of at most \(limit)") }
         var objects: [ObjectFields] = []
         for (index, element) in elements.enumerated() {
             guard case .object(let members) = element else {
-                throw .init(place: "[\(index)]", message: "must be an object, not \(element.shown)")
+                throw .init(place: "[\(index)]", message: "must be an object, not \(element.sort)")
             }
             for member in members where !known.contains(member.key) {
                 let nearest =

@@ -11,9 +11,16 @@ struct SecretSources {
     init(environment: [String: String]) { self.environment = environment }
 
     func secret(variable: String) throws(SettingKind.Problem) -> Secret {
-        guard let text = environment[variable] else { throw .init(message: "names the variable \(shownText(variable)), which isn't set") }
-        guard !text.isEmpty else { throw .init(message: "names the variable \(shownText(variable)), which is empty") }
+        guard let text = environment[variable] else { throw .init(message: "names the variable \(Self.shown(variable)), which isn't set") }
+        guard !text.isEmpty else { throw .init(message: "names the variable \(Self.shown(variable)), which is empty") }
         return Secret(Array(text.utf8))
+    }
+
+    /// A variable's name as people write those; anything else may be the secret itself, in the wrong place.
+    private static func shown(_ variable: String) -> String {
+        let isName =
+            variable.utf8.count <= 64 && variable.utf8.allSatisfy { (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
+        return isName ? shownText(variable) : "that has a name of \(variable.utf8.count) bytes (capitals, digits and _ are shown)"
     }
 
     /// The file without the newline at its end. What `isPublic` others may read, but not write.

@@ -50,7 +50,9 @@ enum SettingKind: Sendable {
         case .text(let check): return .text(try Self.text(value, check))
         case .privateText(let check):
             guard case .text(let text) = value else { throw Problem(message: "must be a text between quotes") }
-            if let wrong = check(text) { throw Problem(message: "must be \(wrong)") }
+            if let wrong = check(text) {
+                throw Problem(message: "must be \(wrong)")
+            }
             return .text(text)
         case .list(let check):
             guard case .list(let elements) = value else { throw Problem(message: "must be a list of texts, not \(value.shown)") }

@@ -6,17 +6,9 @@ import HubWire
 // Webhooks, and what else the node asks of others.
 extension SettingTable {
     static let hooks: [Setting] = [
-        Setting(
-            "hooks.url", .privateText(hookURL), isLive: true,
-            "Where backends are told of users and channels, \"https://backend.example/hub\"; none: nobody is told."
-        ) {
-            $1.hooks.url.map { .partly($0, shown: place($0)) } ?? .absent
-        } write: { value, _, configuration in
-            switch value {
-            case .text(let text), .partly(let text, _): configuration.hooks.url = text
-            default: configuration.hooks.url = nil
-            }
-        },
+        address(
+            "hooks.url", \.hooks.url, live: true,
+            "Where backends are told of users and channels, \"https://backend.example/hub\"; none: nobody is told.", check: hookURL),
         Setting(
             "hooks.secret", .secrets, isLive: true,
             "What requests are signed with: a text, or a list of {secret, file or env}, which all sign; 16 bytes each at least."
@@ -50,10 +42,25 @@ extension SettingTable {
         ) {
             $0.isEmpty || $0.utf8.contains(0) || $0.utf8.count > 4_000 ? "the path of a file" : nil
         },
-        .optionalText(
-            "outgoing.proxy", \.outgoing.proxy, "Proxy for all requests to others, \"http://proxy:3128\"; the environment's isn't used.",
+        address(
+            "outgoing.proxy", \.outgoing.proxy, live: false,
+            "Proxy for all requests to others, \"http://proxy:3128\"; the environment's isn't used.",
             check: { (try? FetchURL($0)) == nil ? "an address such as \"http://proxy:3128\"" : nil }),
     ]
+
+    /// An address, of which errors show nothing and reports its place alone.
+    static func address(
+        _ path: String, _ field: any Setting.Field<String?>, live: Bool, _ help: String, check: @escaping @Sendable (String) -> String?
+    ) -> Setting {
+        Setting(path, .privateText(check), isLive: live, help) { _, configuration in
+            configuration[keyPath: field].map { .partly($0, shown: place($0)) } ?? .absent
+        } write: { value, _, configuration in
+            switch value {
+            case .text(let text), .partly(let text, _): configuration[keyPath: field] = text
+            default: configuration[keyPath: field] = nil
+            }
+        }
+    }
 
     /// In the order of the documents.
     private static let hookNames = HookKind.allCases.map { "\($0.name)" }

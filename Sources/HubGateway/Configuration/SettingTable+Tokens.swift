@@ -7,8 +7,9 @@ extension SettingTable {
         .optionalText(
             "auth.jwks.file", \.keySet.file, "File with a JWK Set, the public keys of an issuer; read again every auth.jwks.refresh."
         ) { $0.isEmpty || $0.utf8.contains(0) ? "the name of a file" : nil },
-        .optionalText(
-            "auth.jwks.url", \.keySet.url, "Address of a JWK Set, https (or http on this machine); fetched again every auth.jwks.refresh."
+        address(
+            "auth.jwks.url", \.keySet.url, live: false,
+            "Address of a JWK Set, https (or http on this machine); fetched again every auth.jwks.refresh."
         ) {
             KeySetPlace.problem($0)
         },

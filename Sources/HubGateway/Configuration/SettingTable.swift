@@ -5,7 +5,8 @@ import HubNet
 /// Every setting of this version, once. docs/configuration.md and config/hub.json5 name each of them (a test compares).
 enum SettingTable {
     static let all: [Setting] = [
-        node, tls, redis, embedded, access, tokens, hooks, presence, typing, limits, paces, deflate, deadlines, namespaces, diagnostics,
+        node, tls, redis, embedded, access, tokens, hooks, ask, presence, typing, limits, paces, deflate, deadlines, namespaces,
+        diagnostics,
     ].flatMap { $0 }
 
     private static let node: [Setting] = [
@@ -225,6 +226,7 @@ enum SettingTable {
             "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
             "How long a message id is remembered, so that a retry isn't published twice."),
         .rights,
+        .asks,
         .namespaceBoolean("namespaces.NAME.presence", \.members.isOn, "Whether channels know who is in them."),
         .namespaceInteger(
             "namespaces.NAME.members.threshold", \.members.threshold, 0...MemberLimits.whole,

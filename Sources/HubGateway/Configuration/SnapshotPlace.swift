@@ -1,3 +1,4 @@
+import HubBase
 import Glibc
 
 /// Whether a node could keep a snapshot at a path: looked at when the configuration is read, so that `--check` finds what a start would.

@@ -69,22 +69,39 @@ extension GatewayLoop {
     }
 
     private func revoke(_ revocation: Revocation, on id: ConnectionID) -> RequestOutcome {
-        guard revocations.count < RevocationList.countMax else {
-            return .respond(
-                .error(
-                    WireError(
-                        .storeFull, "\(RevocationList.countMax) revocations are kept already: revoke all tokens of before now",
-                        mayRetry: false)))
-        }
+        guard revocations.hasRoom(for: revocation) else { return .respond(.error(noRoom)) }
         let key = pending.insert(Pending(kind: .httpRevoke(revocation), connection: id, id: .none))
         let publication = RevocationKeeper.publication(revocation, wall: wallMilliseconds())
         outbox.append(.publish(publication, channel: RevocationKeeper.channel, attempt: nil, tag: tag(key)))
         return .pending
     }
 
+    private var noRoom: WireError {
+        let first =
+            revocations.firstEnd.map { "; the first of them ends in \(($0 > wallMilliseconds() ? $0 - wallMilliseconds() : 0) / 1000) s" }
+            ?? ""
+        return WireError(
+            .storeFull,
+            "\(RevocationList.countMax) revocations are kept already\(first). {\"all\":true} is always possible: it revokes every token issued until now,"
+                + " and takes the place of those revocations that it covers", mayRetry: false)
+    }
+
     func revocationPublished(_ result: Result<PublishResult, WireError>, _ revocation: Revocation, to connection: ConnectionID) {
-        if case .failure(let error) = result { return net.respond(.error(error), to: connection) }
-        log.info("tokens.revoked", ["what": revocation.subject.kind])
+        var isKept = true
+        if case .failure(let error) = result {
+            guard case .connections = revocation.subject, error.code == .storeFull else {
+                return net.respond(.error(error), to: connection)
+            }
+            // Whoever hears it now ends them. It's handed out as what nobody keeps.
+            isKept = false
+            var publication = RevocationKeeper.publication(revocation, wall: wallMilliseconds())
+            publication.messageClass = .typing
+            publication.messageId = .empty
+            outbox.append(.broadcast(publication, channel: RevocationKeeper.channel))
+        }
+        // By whom it was asked for; the connections that it closes are counted on every node.
+        note(.revoked, on: connection, isKept ? revocation.subject.kind : "\(revocation.subject.kind), not kept: the store is full")
+        let wasKept = isKept
         net.respond(
             .json(200) { body in
                 switch revocation.subject {
@@ -102,6 +119,12 @@ extension GatewayLoop {
                 body.number(revocation.before)
                 body.key("expires")
                 body.number(revocation.expires)
+                if !wasKept {
+                    body.key("kept")
+                    body.bool(false)
+                    body.key("message")
+                    body.string("the store is full: nodes that can't be reached now won't hear of it later")
+                }
             }, to: connection)
     }
 
@@ -110,6 +133,7 @@ extension GatewayLoop {
     /// What the node has heard of: tokens are held against it from now on, and the connections that it speaks of are closed.
     func revoked(_ news: [Revocation], isLive: Bool) {
         revocations.expire(at: wallMilliseconds())
+        asker?.forget()
         for revocation in news {
             revocations.add(revocation)
             closeConnections(of: revocation, isLive)

@@ -24,7 +24,10 @@ extension GatewayLoop {
         case .server: return methodNotAllowed(route)
         case .alive: return .respond(health(isAlive: true))
         case .ready: return .respond(health(isAlive: false))
-        case .metrics: return authorized(request, .read, on: id) { .respond(Metrics.response(state, limits: net.limits, configuration)) }
+        case .metrics:
+            return authorized(request, .read, on: id) {
+                .respond(Metrics.response(state, limits: net.limits, configuration, asks: asker?.numbers ?? []))
+            }
         case .page: return .respond(Page.response())
         case .socket: return openSocket(request, on: id)
         case .stream: return openStream(request, on: id)
@@ -113,7 +116,15 @@ extension GatewayLoop {
         let phase = state.phase
         if isAlive { return .json(200) { $0.field("status", "alive") } }
         switch phase {
-        case .ready: return .json(200) { $0.field("status", "ready") }
+        case .ready:
+            let broken = asker?.broken ?? []
+            return .json(200) { body in
+                body.field("status", "ready")
+                guard !broken.isEmpty else { return }
+                // Other nodes can reach the backend no better.
+                body.key("notAsked")
+                body.array { list in for kind in broken { list.string(kind.name) } }
+            }
         // Every node has the same store: another one could do no better, and those who only listen are served.
         case .full(let reason): return readiness(200, "storeFull", reason)
         case .starting(let reason): return readiness(503, "starting", reason)
@@ -201,6 +212,7 @@ extension GatewayLoop {
     func credential(_ request: borrowing HTTPRequest) throws(WireError) -> Credential {
         if let credential = bearer(request) {
             if let key = apiKeys.verify(credential) { return .service(key.name, key.rights) }
+            if isBackendIssuer { return .shown(try shownToken(credential)) }
             return .token(try claims(of: credential))
         }
         if let token = request.queryValue("token") {
@@ -209,12 +221,18 @@ extension GatewayLoop {
                     .unauthenticated,
                     "a token in the URL isn't taken here (auth.queryToken): send it in the Authorization header, or by connect")
             }
+            if isBackendIssuer {
+                return .shown(try token.withUnsafeBytes { raw in Result { () throws(WireError) in try shownToken(raw) } }.get())
+            }
             return .token(try token.withUnsafeBytes { judge($0) }.get())
         }
         if request.header("authorization") != nil { throw foreignCredential(request, "a token, or no such header") }
         guard configuration.isDevelopment else { return .later }
-        if let user = try parameter("user", of: request, limit: Name.lengthMax) { return .named(user) }
-        if !configuration.tokenKeys.isEmpty { return .later }
+        if let user = try parameter("user", of: request, limit: Name.lengthMax) {
+            if let problem = TokenClaims.problem(ofUser: user) { throw WireError(.badName, "user in the URL must be \(problem)") }
+            return .named(user)
+        }
+        if !configuration.tokenKeys.isEmpty || isBackendIssuer { return .later }
         throw WireError(.unauthenticated, "add ?user=NAME to the URL: in development mode that's all it takes")
     }
 

@@ -5,17 +5,23 @@ import HubWire
 
 /// `/metrics` in the Prometheus text format (version 0.0.4). Label values come from closed lists; no user, channel or address is one.
 enum Metrics {
-    static func response(_ state: NodeState, limits: NetLimits, _ configuration: Configuration) -> HTTPResponse {
+    static func response(_ state: NodeState, limits: NetLimits, _ configuration: Configuration, asks: [AskShell.Numbers])
+        -> HTTPResponse
+    {
         HTTPResponse(
             status: 200, headers: [("Content-Type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(
                 text(
                     state.loopNumbers, state.backplaneNumbers, isReady: state.phase.isReady, usesRedis: configuration.redis.isUsed,
-                    limits: limits
+                    limits: limits, asks: asks
                 ).utf8))
     }
 
-    static func text(_ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, limits: NetLimits) -> String {
+    static func text(
+        _ loops: [LoopNumbers], _ backplane: BackplaneNumbers, isReady: Bool, usesRedis: Bool, limits: NetLimits, asks: [AskShell.Numbers]
+    )
+        -> String
+    {
         var page = MetricsPage()
         page.gauge("hub_ready", "1 while /readyz says yes.", isReady ? 1 : 0)
         page.gauge("hub_connections", "Open sockets, HTTP ones among them.", sum(loops) { UInt64($0.connections) })
@@ -94,6 +100,13 @@ enum Metrics {
             sum(loops) { $0.net.events })
         page.counter(
             "hub_control_foreign_total", "Messages on the node's control channel that weren't understood.", backplane.controlForeign)
+        page.counter(
+            "hub_channels_renewed_total", "Channels that got a new epoch because Redis took back what this node had acknowledged.",
+            backplane.channelsRenewed)
+        page.counter(
+            "hub_acknowledged_forgotten_total",
+            "Acknowledged places that weren't remembered until they were an hour old, for want of room.",
+            backplane.acknowledgementsForgotten)
         page.gauge("hub_send_memory_bytes", "Memory of what waits to be sent.", UInt64(max(limits.sendMemory.inUse, 0)))
         page.gauge("hub_send_memory_limit_bytes", "limits.sendMemory.", UInt64(max(limits.sendMemory.limit, 0)))
         page.family(
@@ -158,7 +171,33 @@ enum Metrics {
             "hub_hook_queue_events", "Events that wait in the partitions that this node delivers.",
             UInt64(max(backplane.hookBacklog.length, 0)))
         page.gauge("hub_hook_oldest_milliseconds", "How long the oldest of them has waited.", backplane.hookBacklog.oldest.milliseconds)
+        self.asks(asks, &page)
         return page.text
+    }
+
+    /// Of questions to backends, by their kind.
+    private static func asks(_ asks: [AskShell.Numbers], _ page: inout MetricsPage) {
+        func lines(_ label: String, _ value: (AskShell.Numbers) -> UInt64) {
+            for (kind, numbers) in zip(AskKind.allCases, asks) { page.line("{ask=\"\(kind.name)\"\(label)}", "\(value(numbers))") }
+        }
+        page.family("hub_asks_total", "Questions to backends, by what counted: an answer, or that there was none.", "counter")
+        lines(",outcome=\"allowed\"") { $0.allowed }
+        lines(",outcome=\"denied\"") { $0.denied }
+        lines(",outcome=\"failed\"") { $0.failed }
+        page.family("hub_ask_requests_total", "Requests made for them.", "counter")
+        lines("") { $0.asked }
+        page.family("hub_ask_known_total", "Questions that an answer was kept for.", "counter")
+        lines("") { $0.known }
+        page.family("hub_ask_spared_total", "Questions that weren't asked because the backend failed lately.", "counter")
+        lines("") { $0.spared }
+        page.family("hub_ask_malformed_total", "Bodies that were no answers.", "counter")
+        lines("") { $0.malformed }
+        page.family("hub_ask_breaker_open", "1 while the backend isn't asked, but for a probe.", "gauge")
+        lines("") { $0.isOpen ? 1 : 0 }
+        page.family("hub_ask_under_way", "Questions that wait for an answer.", "gauge")
+        lines("") { UInt64(max($0.underWay, 0)) }
+        page.family("hub_ask_kept", "Answers that are kept.", "gauge")
+        lines("") { UInt64(max($0.kept, 0)) }
     }
 
     /// Sums over loops; the unit is seconds, as Prometheus has it.

@@ -119,6 +119,15 @@ extension GatewayLoop {
                 retryAfter: Paces.floodPause.milliseconds, mayRetry: true))
     }
 
+    /// The limit was switched on: those who are here count too. Without one nobody is counted, which costs no memory.
+    func countConnections() {
+        guard configuration.limits.connectionsPerUser > 0 else { return }
+        for index in sessions.indices where kinds[index] == .session && sessions[index].isWelcomed {
+            guard !sessions[index].isCounted, !sessions[index].isService, sessions[index].phase != .leaving else { continue }
+            sessions[index].isCounted = state.userConnections.take(sessions[index].user, limit: .max)
+        }
+    }
+
     // MARK: Connections of one user on all nodes
 
     /// By then the connection stands in its user's record, and so do those that came at the same time elsewhere.

@@ -17,6 +17,8 @@ extension GatewayLoop: ServerHandler {
         /// Development mode believes the URL.
         case named(Name)
         case service(Name, Rights)
+        /// The backend says what it's worth.
+        case shown(Secret)
         /// Must send `connect` within the deadline.
         case later
     }
@@ -33,7 +35,7 @@ extension GatewayLoop: ServerHandler {
         var session = Session(
             generation: id.generation, serial: ConnectionSerial(loop: number, id).value, since: wallMilliseconds(), at: net.now)
         session.format = format
-        session.device = device.isEmpty ? Name(trusted: Array("device-\(chance.mark())".utf8)) : device
+        session.device = device
         session.defaultChannel = defaultChannel
         switch credential {
         case .token(let claims):
@@ -49,6 +51,9 @@ extension GatewayLoop: ServerHandler {
             session.user = key
             session.rights = rights
             session.isService = true
+        case .shown(let token):
+            session.phase = .opening
+            tokensShown[id.index] = token
         case .later:
             session.phase = .anonymous
         }
@@ -70,14 +75,27 @@ extension GatewayLoop: ServerHandler {
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
         } else {
-            open(id)
+            comeIn(id)
         }
     }
 
-    /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed.
-    func open(_ id: ConnectionID) {
+    /// What its device is called, where the client didn't say. Cost: some allocations.
+    private func deviceName(of session: Session) -> Name {
+        session.device.isEmpty ? DeviceName.standard(of: node.connection(session.serial)) : session.device
+    }
+
+    /// The same for one that says something, and will say more: it's kept.
+    func deviceName(of id: ConnectionID) -> Name {
         let index = Int(id.index)
-        if let refusal = judgeOpening(id) { return turnAway(id, refusal) }
+        if sessions[index].device.isEmpty { sessions[index].device = deviceName(of: sessions[index]) }
+        return sessions[index].device
+    }
+
+    /// Authenticated: makes the server's own subscriptions; the welcome follows when they're confirmed. `isJudged`: it was looked already whether its user may
+    /// have one more.
+    func open(_ id: ConnectionID, isJudged: Bool = false) {
+        let index = Int(id.index)
+        if !isJudged, let refusal = judgeOpening(id) { return turnAway(id, refusal) }
         sessions[index].phase = .opening
         sessions[index].isInvisible = sessions[index].firstStatus == .invisible
         if sessions[index].tokenExpires != nil { scheduleExpiry(of: id) }
@@ -103,7 +121,9 @@ extension GatewayLoop: ServerHandler {
         let resumed = session.isStream ? resumePositions.removeValue(forKey: id.index) : nil
         for (channel, refusal) in wanted {
             let position = channel == session.defaultChannel ? resumed : nil
-            subscribe(id, to: channel, position: position, refusal: refusal, batch: batch)
+            // What the hub and the token name is settled; the default channel is the client's own wish.
+            let isWish = channel == session.defaultChannel && !claimed.contains(channel) && channel != Inbox.channel(of: session.user)
+            subscribe(id, to: channel, position: position, refusal: refusal, batch: batch, asks: isWish)
         }
         settle(batch)
     }
@@ -117,7 +137,7 @@ extension GatewayLoop: ServerHandler {
         }
         let session = sessions[index]
         let welcome = Welcome(
-            connection: node.connection(session.serial), node: node.name, user: session.user, device: session.device,
+            connection: node.connection(session.serial), node: node.name, user: session.user, device: deviceName(of: session),
             pingMilliseconds: configuration.ping.milliseconds, messageBytesMax: UInt64(configuration.limits.messageBytes),
             channelsMax: UInt64(configuration.limits.channels), channels: channels, tokenExpires: session.tokenExpires)
         if session.isStream {
@@ -135,6 +155,7 @@ extension GatewayLoop: ServerHandler {
 
     /// Handles what was kept, in order, until one of those must be held itself.
     private func replay(_ id: ConnectionID) {
+        net.goOnReading(id)
         guard let waiting = early.removeValue(forKey: id.index) else { return }
         for message in waiting.messages {
             // One of them may have closed it.
@@ -147,6 +168,7 @@ extension GatewayLoop: ServerHandler {
     func answered(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].unanswered -= 1
+        tellDeferred(id)
         release(id)
     }
 
@@ -233,6 +255,7 @@ extension GatewayLoop: ServerHandler {
             }
             return
         }
+        if isHeld { holdBackReading(id, holding: early[id.index]?.bytes ?? 0) }
     }
 
     func isCurrent(_ id: ConnectionID) -> Bool {
@@ -266,6 +289,7 @@ extension GatewayLoop: ServerHandler {
         connectRequests[id.index] = nil
         forgetPaces(of: index)
         claimedChannels[id.index] = nil
+        forgetAsking(of: id.index)
         stopTokenTimer(id.index)
         let session = sessions[index]
         stopTyping(of: session, id.index)
@@ -303,17 +327,21 @@ extension GatewayLoop: ServerHandler {
     }
 
     func reconfigure(_ configuration: Configuration) {
+        let watchRule = self.configuration.watchRule
         self.configuration = configuration
         origins = OriginList(configuration.origins)
         paces = Paces(configuration.limits)
+        countConnections()
         userPaces.change(configuration.limits)
         net.change(Node.limits(configuration, over: net.limits))
         typingThrottle.throttle = configuration.typing.throttle
         typingThrottle.expire = configuration.typing.expire
         typingBoard.expire = configuration.typing.expire
         tokens = TokenVerifier(configuration, and: keySet)
+        adoptAsks()
         changeKeys(to: configuration)
         changeRules(to: Grants.rules(configuration))
+        if configuration.watchRule != watchRule { endLostRights() }
     }
 
     func shutDown() {

@@ -14,19 +14,28 @@ extension GatewayLoop {
     }
 
     /// Adds one subscription to a batch; it's asked for when the batch is settled by its maker.
-    func subscribe(_ id: ConnectionID, to channel: Name, position: Position?, refusal: WireError?, batch: UInt64) {
+    /// `asks`: the backend has a say in it, where the namespace wants that.
+    func subscribe(_ id: ConnectionID, to channel: Name, position: Position?, refusal: WireError?, batch: UInt64, asks isWish: Bool) {
         let place = batches.update(batch) { waiting in
             waiting.results.append(SubscribeResult(channel: channel, result: refusal.map { .failure($0) } ?? .success(.start)))
             if refusal != nil { waiting.remaining -= 1 }
             return waiting.results.count - 1
         }
         guard let place, refusal == nil else { return }
+        if isWish, asks(.subscribe, channel, on: id) { return askSubscription(channel, position, batch: batch, place: place, on: id) }
+        join(id, channel, position, batch: batch, place: place, isMaking: true)
+    }
+
+    /// `isMaking`: the batch's maker asks for it with the others.
+    func join(_ id: ConnectionID, _ channel: Name, _ position: Position?, batch: UInt64, place: Int, isMaking: Bool = false) {
+        guard batches.update(batch, { _ in true }) == true else { return }
         let slot = slot(for: channel)
         // A member who says where it stands gets what lies between from the answer, not live as well.
         if position != nil, channels.remove(id.index, from: slot) { numbers.subscriptions -= 1 }
         _ = stopCatchingUp(id, slot)
         let item = wait(id, channel, slot, .subscription(batch: batch, place: place), position)
         _ = batches.update(batch) { $0.items.append(item) }
+        if !isMaking { joinItems(of: batch) }
     }
 
     /// A later page for one who is catching up: `history` from a position.
@@ -126,7 +135,7 @@ extension GatewayLoop {
         }
         _ = stopCatchingUp(id, joining.slot)
         channelStates[joining.slot].isLive = true
-        channelStates[joining.slot].position = answer.position
+        channelStates[joining.slot].offset = answer.position.offset
         if channels.add(id.index, to: joining.slot, sessions[Int(id.index)].format) {
             numbers.subscriptions += 1
             memberJoined(id, channels.name(at: joining.slot))
@@ -168,7 +177,7 @@ extension GatewayLoop {
 
     // MARK: Answering
 
-    private func settle(_ batch: UInt64, _ place: Int, _ result: Result<JoinAnswer, WireError>) {
+    func settle(_ batch: UInt64, _ place: Int, _ result: Result<JoinAnswer, WireError>) {
         _ = batches.update(batch) { waiting in
             switch result {
             case .failure(let error): waiting.results[place].result = .failure(error)
@@ -187,7 +196,7 @@ extension GatewayLoop {
 
     /// Counts one part of a batch as done; the last one sends the answer. The batch's maker counts as a part: it asks for the rest.
     func settle(_ batch: UInt64) {
-        ask(batch)
+        joinItems(of: batch)
         let remaining = batches.update(batch) { waiting in
             waiting.remaining -= 1
             return waiting.remaining
@@ -200,7 +209,7 @@ extension GatewayLoop {
         }
     }
 
-    private func ask(_ batch: UInt64) {
+    private func joinItems(of batch: UInt64) {
         guard
             let (items, id) = batches.update(
                 batch,
@@ -213,7 +222,7 @@ extension GatewayLoop {
         // Only who says where it stands can have missed something.
         let bytes = items.contains { $0.position != nil } ? pageBytes(for: id) : configuration.limits.outboundBytes / 16
         promised[id.index, default: 0] += bytes
-        _ = batches.update(batch) { $0.bytes = bytes }
+        _ = batches.update(batch) { $0.bytes += bytes }
         let session = sessions[Int(id.index)]
         outbox.append(
             .join(

@@ -3,11 +3,8 @@ import HubCore
 import HubNet
 import HubWire
 
-/// One's own status, and the presence of those one watches.
+/// One's own status, and whose presence one watches.
 extension GatewayLoop {
-    /// Changes of a user within this time reach a watcher as one, the last.
-    static let conflation = Span.milliseconds(100)
-
     // MARK: One's own
 
     func setStatus(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
@@ -121,94 +118,4 @@ extension GatewayLoop {
         }
         return users
     }
-
-    // MARK: Changes
-
-    func presenceChanged(_ changes: [PresenceChange]) {
-        if changesWaiting.isEmpty && !changes.isEmpty {
-            _ = net.schedule(after: GatewayLoop.conflation, kind: TimerKind.presenceFlush.rawValue, value: 0)
-        }
-        noteCauses(of: changes)
-        changesWaiting.append(contentsOf: toldToClients(changes))
-    }
-
-    /// Sends what was collected: for each user the newest version, for each watcher one message.
-    func flushPresence() {
-        var newest: [(slot: Int, change: PresenceChange)] = []
-        var places: [Int: Int] = [:]
-        for change in changesWaiting {
-            guard let slot = watched.slot(of: change.user) else { continue }
-            if let place = places[slot] {
-                if newest[place].change.version < change.version { newest[place].change = change }
-            } else {
-                places[slot] = newest.count
-                newest.append((slot, change))
-            }
-        }
-        changesWaiting.removeAll(keepingCapacity: true)
-        noteWritten()
-        if newest.count == 1 && changesHeld.isEmpty {
-            // The usual case: one frame for all watchers of a format.
-            let (slot, change) = newest[0]
-            for format in WireFormat.allCases where watched.memberCount(of: slot, format) > 0 {
-                let frame = net.makeFrame(format.messageKind) { EnvelopeEncoder.presence([change], format: format, into: &$0) }
-                watched.withMembers(of: slot, format) { net.broadcast(frame, to: $0, as: .presence, key: Self.key(slot)) }
-            }
-            return
-        }
-        var perWatcher: [UInt32: [Int]] = [:]
-        for (place, entry) in newest.enumerated() {
-            for format in WireFormat.allCases {
-                watched.withMembers(of: entry.slot, format) { members in
-                    for member in members { perWatcher[member, default: []].append(place) }
-                }
-            }
-        }
-        for (index, places) in perWatcher {
-            guard changePaces[index, default: ChangePace(at: net.now)].admits(places.count, at: net.now) else {
-                hold(places.map { newest[$0] }, for: index)
-                continue
-            }
-            if net.queuedBytes(id(of: index)) == 0 {
-                send(to: id(of: index), as: .presence) {
-                    EnvelopeEncoder.presence(places.map { newest[$0].change }, format: $0, into: &$1)
-                }
-                continue
-            }
-            // Where messages wait already, each change is one of its own, so that the next one of this user can take its place.
-            let format = sessions[Int(index)].format
-            for place in places {
-                let frame = net.makeFrame(format.messageKind) {
-                    EnvelopeEncoder.presence([newest[place].change], format: format, into: &$0)
-                }
-                [index].withUnsafeBufferPointer { net.broadcast(frame, to: $0, as: .presence, key: Self.key(newest[place].slot)) }
-            }
-        }
-    }
-
-    /// More than one can look at: the newest of each user waits for the second's message.
-    private func hold(_ changes: [(slot: Int, change: PresenceChange)], for index: UInt32) {
-        if changesHeld.isEmpty { _ = net.schedule(after: ChangePace.second, kind: TimerKind.presencePace.rawValue, value: 0) }
-        for (slot, change) in changes { changesHeld[index, default: [:]][slot] = change }
-    }
-
-    func flushHeldPresence() {
-        let held = changesHeld
-        changesHeld = [:]
-        for (index, changes) in held {
-            // Whom it doesn't watch any more it needn't hear of.
-            let wanted = changes.filter {
-                watched.isUsed($0.key) && watched.name(at: $0.key) == $0.value.user && watched.contains(index, on: $0.key)
-            }
-            changePaces[index]?.told(wanted.count, at: net.now)
-            guard !wanted.isEmpty else { continue }
-            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(Array(wanted.values), format: $0, into: &$1) }
-        }
-    }
-
-    /// What makes a newer change stand for an older one that waits in a queue: the user. A slot gets another user only when nobody watches the
-    /// first any more, and then nobody misses the older change either.
-    private static func key(_ slot: Int) -> UInt64 { UInt64(slot) + 1 }
-
-    private func id(of index: UInt32) -> ConnectionID { ConnectionID(index: index, generation: sessions[Int(index)].generation) }
 }

@@ -10,26 +10,39 @@ extension GatewayLoop {
     func publish(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         do throws(WireError) {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
-            let session = sessions[Int(id.index)]
-            guard session.rights.mayPublish(to: channel) else { throw session.rights.refusal(.publish, in: channel) }
+            // Field by field: a copy of the session would count half a dozen references up and down.
+            let index = Int(id.index)
+            guard sessions[index].rights.mayPublish(to: channel) else { throw sessions[index].rights.refusal(.publish, in: channel) }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event
             let publication = Publication(
-                messageClass: messageClass, user: session.user, device: session.device, messageId: try messageId(of: request, bytes),
-                time: wallMilliseconds(), payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
-            let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, messageClass)
-            let key = note(kind, request, bytes, on: id)
-            outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
+                messageClass: messageClass, user: sessions[index].user, device: deviceName(of: id),
+                messageId: try messageId(of: request, bytes), time: wallMilliseconds(),
+                payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
+            let requestId = RequestID(request.id.bytes(in: bytes))
+            if asks(.publish, channel, on: id) { return askPublication(publication, channel, attempt?.value, requestId, on: id) }
+            pass(publication, channel, attempt, requestId, on: id)
         } catch {
             refuse(error, request.id, in: bytes, on: id)
         }
     }
 
+    /// Nothing stands against it.
+    func pass(_ publication: Publication, _ channel: Name, _ attempt: Boxed<PublishAttempt>?, _ requestId: RequestID, on id: ConnectionID) {
+        let kind = Pending.Kind.publish(channel: channel, messageId: publication.messageId, publication.messageClass)
+        let key = note(kind, requestId, on: id)
+        outbox.append(.publish(publication, channel: channel, attempt: attempt, tag: tag(key)))
+    }
+
     /// A request about a channel, which the backplane will answer: under which number it waits.
     func note(_ kind: Pending.Kind, _ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) -> UInt64 {
+        note(kind, RequestID(request.id.bytes(in: bytes)), on: id)
+    }
+
+    private func note(_ kind: Pending.Kind, _ requestId: RequestID, on id: ConnectionID) -> UInt64 {
         sessions[Int(id.index)].unanswered += 1
-        return pending.insert(Pending(kind: kind, connection: id, id: RequestID(request.id.bytes(in: bytes))))
+        return pending.insert(Pending(kind: kind, connection: id, id: requestId))
     }
 
     /// What makes it a retry. Without `age` it's new, and `since` says nothing.
@@ -88,13 +101,13 @@ extension GatewayLoop {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
             // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
-            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].position.offset {
+            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].offset {
                 throw WireError(
-                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].position.offset)")
+                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].offset)")
             }
             let key = note(.read(channel: channel), request, bytes, on: id)
             let publication = Publication(
-                messageClass: .read, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
+                messageClass: .read, user: session.user, device: deviceName(of: id), messageId: .empty, time: wallMilliseconds(),
                 payload: [UInt8](payload), payloadFormat: request.format.payload)
             outbox.append(.markRead(publication, offset: offset, channel: channel, tag: tag(key)))
         } catch {
@@ -123,7 +136,7 @@ extension GatewayLoop {
     /// Encoded once for each format, handed to every member: no allocation, no retain for each of them.
     func deliver(_ delivery: DurableDelivery) {
         guard let slot = channels.slot(of: delivery.channel), channelStates[slot].isLive else { return }
-        channelStates[slot].position = delivery.publication.position
+        channelStates[slot].offset = delivery.publication.position.offset
         fanOut(to: slot, as: .publication, at: delivery.publication.position) {
             EnvelopeEncoder.publication(
                 delivery.publication.publication, channel: delivery.channel, position: delivery.publication.position, format: $0, into: &$1)
@@ -151,7 +164,7 @@ extension GatewayLoop {
     /// Every member learns that publications may be missing before `position`, before anything newer is delivered.
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         guard let slot = channels.slot(of: channel), channelStates[slot].isLive else { return }
-        channelStates[slot].position = position
+        channelStates[slot].offset = position.offset
         numbers.resyncs += 1
         fanOut(to: slot, as: .system, at: position) {
             EnvelopeEncoder.system(.resync(channel: channel, position: position, reason: reason.rawValue), format: $0, into: &$1)

@@ -59,7 +59,7 @@ extension GatewayLoop {
 
     func refuse(_ error: WireError, _ requestId: UnsafeRawBufferPointer, on id: ConnectionID) {
         if let place = ErrorCode.allCases.firstIndex(of: error.code) { numbers.refusals[place] += 1 }
-        if error.code == .forbidden { note(.forbidden, on: id, error.message) }
+        if error.code == .forbidden { note(.forbidden, on: id, impersonal(error)) }
         send(to: id, as: .reply) { EnvelopeEncoder.error(id: requestId, error, format: $0, into: &$1) }
     }
 

@@ -39,7 +39,9 @@ extension GatewayLoop {
             RequestID(request.id.bytes(in: bytes)), isList: request.channels.isPresent)
         let batch = makeBatch(purpose, count: wanted.count, on: id)
         if request.members { _ = batches.update(batch) { $0.wantsMembers = true } }
-        for entry in wanted { subscribe(id, to: entry.channel, position: entry.position, refusal: entry.refusal, batch: batch) }
+        for entry in wanted {
+            subscribe(id, to: entry.channel, position: entry.position, refusal: entry.refusal, batch: batch, asks: true)
+        }
         settle(batch)
     }
 

@@ -52,9 +52,12 @@ extension GatewayLoop {
             }
             // What it may hear is judged when its subscriptions stand.
             if sessions[index].waiting > 0, sessions[index].phase == .open { return hold(bytes, on: id) }
+            if isBackendIssuer { return try show(request, bytes, on: id) }
             let claims = try claims(of: request, bytes)
             if sessions[index].phase == .anonymous {
-                try authenticate(claims, request, bytes, on: id)
+                adopt(claims, in: &sessions[index])
+                claimedChannels[id.index] = claims.channels.isEmpty ? nil : claims.channels
+                try authenticate(request, bytes, on: id)
             } else {
                 try refresh(claims, request, bytes, on: id)
             }
@@ -71,9 +74,20 @@ extension GatewayLoop {
         return try claims(of: scratch.bytes)
     }
 
-    private func authenticate(
-        _ claims: TokenClaims, _ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID
-    ) throws(WireError) {
+    /// The backend checks it.
+    private func show(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) throws(WireError) {
+        scratch.removeAll()
+        guard request.text(request.token, in: bytes, into: &scratch) else { throw WireError(.tokenInvalid, "the token isn't valid") }
+        let token = try shownToken(scratch.bytes)
+        if sessions[Int(id.index)].phase == .anonymous {
+            tokensShown[id.index] = token
+            try authenticate(request, bytes, on: id)
+        } else {
+            askRefresh(nil, token: token, RequestID(request.id.bytes(in: bytes)), on: id)
+        }
+    }
+
+    private func authenticate(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) throws(WireError) {
         let index = Int(id.index)
         if request.device.isPresent {
             let limit = configuration.limits.deviceBytes
@@ -82,17 +96,25 @@ extension GatewayLoop {
             }
             sessions[index].device = device
         }
-        adopt(claims, in: &sessions[index])
-        claimedChannels[id.index] = claims.channels.isEmpty ? nil : claims.channels
-        net.admit(id)
+        // While a backend is asked the deadline for authentication goes on.
+        if configuration.ask.connect.url == nil { net.admit(id) }
         // The welcome comes first, so the ack of this request waits for it like every other answer.
         connectRequests[id.index] = RequestID(request.id.bytes(in: bytes))
-        open(id)
+        comeIn(id)
     }
 
     /// A newer token of the same user, in place: the connection lives on, with the rights that the new one grants.
     private func refresh(_ claims: TokenClaims, _ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) throws(WireError)
     {
+        guard claims.user == sessions[Int(id.index)].user else {
+            throw WireError(.forbidden, "the token is another user's: a connection keeps its user")
+        }
+        let requestId = RequestID(request.id.bytes(in: bytes))
+        if configuration.ask.connect.url != nil { return askRefresh(claims, token: nil, requestId, on: id) }
+        try take(claims, requestId, on: id)
+    }
+
+    func take(_ claims: TokenClaims, _ requestId: RequestID, on id: ConnectionID) throws(WireError) {
         let index = Int(id.index)
         guard claims.user == sessions[index].user else {
             throw WireError(.forbidden, "the token is another user's: a connection keeps its user")
@@ -102,8 +124,31 @@ extension GatewayLoop {
             adopt(claims, in: &sessions[index])
             scheduleExpiry(of: id)
         }
-        acknowledgeConnect(RequestID(request.id.bytes(in: bytes)), on: id)
+        acknowledgeConnect(requestId, on: id)
         endLostRights(id)
+        subscribeClaimed(claims.channels, on: id)
+    }
+
+    /// What the newer token names and the connection doesn't hear yet. What it may not have, it's told.
+    private func subscribeClaimed(_ claimed: [Name], on id: ConnectionID) {
+        let missing = claimed.filter { channel in
+            guard let slot = channels.slot(of: channel) else { return true }
+            return !channels.contains(id.index, on: slot) && catchingUp[id.index]?.contains(slot) != true && !isJoining(id, channel)
+        }
+        guard !missing.isEmpty else { return }
+        let left = configuration.limits.channels - channels.count(of: id.index) - waitingToJoin(id) - (catchingUp[id.index]?.count ?? 0)
+        let rights = sessions[Int(id.index)].rights
+        let batch = makeBatch(.request(.none, isList: true), count: missing.count, on: id)
+        for (place, channel) in missing.enumerated() {
+            let refusal: WireError? =
+                if place >= left {
+                    WireError(.tooMany, "more than \(configuration.limits.channels) channels on one connection (limits.channels)")
+                } else {
+                    rights.maySubscribe(to: channel) ? nil : rights.refusal(.subscribe, in: channel)
+                }
+            subscribe(id, to: channel, position: nil, refusal: refusal, batch: batch, asks: false)
+        }
+        settle(batch)
     }
 
     func acknowledgeConnect(_ requestId: RequestID, on id: ConnectionID) {
@@ -114,11 +159,13 @@ extension GatewayLoop {
         }
     }
 
-    private func closeUnauthenticated(_ id: ConnectionID, _ error: WireError) {
+    func closeUnauthenticated(_ id: ConnectionID, _ error: WireError) {
         switch error.code {
         case .tokenExpired: net.close(id, code: CloseCode.tokenExpired.rawValue, reason: error.code.rawValue)
-        case .unavailable:
+        case .unavailable, .rateLimited:
             net.close(id, code: CloseCode.overloaded.rawValue, reason: "\(error.retryAfter ?? 1000) \(error.code.rawValue)")
+        // Another token wouldn't help: a backend said no.
+        case .forbidden, .tooMany: net.close(id, code: CloseCode.disconnected.rawValue, reason: error.message)
         default: net.close(id, code: CloseCode.tokenInvalid.rawValue, reason: error.code.rawValue)
         }
     }
@@ -174,6 +221,13 @@ extension GatewayLoop {
         }
     }
 
+    /// Of everybody: a rule that isn't a connection's own has changed.
+    func endLostRights() {
+        for index in sessions.indices where kinds[index] == .session && sessions[index].isWelcomed {
+            endLostRights(ConnectionID(index: UInt32(index), generation: sessions[index].generation))
+        }
+    }
+
     /// Ends the subscriptions, and the watching, that a connection's rights don't cover any more; it's told of each.
     func endLostRights(_ id: ConnectionID) {
         let rights = sessions[Int(id.index)].rights
@@ -189,7 +243,11 @@ extension GatewayLoop {
         }
         for slot in followed.slots(of: id.index) where !rights.maySeeMembers(of: followed.name(at: slot)) {
             numbers.rightsLost += 1
-            unfollow(id, followed.name(at: slot))
+            let channel = followed.name(at: slot)
+            unfollow(id, channel)
+            // Whoever isn't in the channel any more has been told so.
+            guard channels.slots(of: id.index).contains(where: { channels.name(at: $0) == channel }) else { continue }
+            refuse(WireError(.forbidden, Self.membersOf + "\(channel)"), RequestID.none, on: id)
         }
         var unwatched = 0
         for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot), by: configuration.watchRule) {

@@ -21,7 +21,7 @@ extension GatewayLoop {
                 timeTyping()
                 numbers.publications[Int(MessageClass.typing.rawValue)] += 1
                 let publication = Publication(
-                    messageClass: .typing, user: session.user, device: session.device, messageId: .empty, time: wallMilliseconds(),
+                    messageClass: .typing, user: session.user, device: deviceName(of: id), messageId: .empty, time: wallMilliseconds(),
                     payload: [UInt8](payload), payloadFormat: request.format.payload)
                 outbox.append(.broadcast(publication, channel: channel))
             } else {

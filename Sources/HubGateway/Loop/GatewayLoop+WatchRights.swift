@@ -14,7 +14,7 @@ extension GatewayLoop {
         if case .key = rights { throw rights.refusal(.watch) }
         let named = refused.prefix(Self.namedMax).map { "\($0)" }.joined(separator: ", ")
         let more = refused.count > Self.namedMax ? " and \(refused.count - Self.namedMax) more" : ""
-        throw WireError(.forbidden, "this connection may not watch \(named)\(more) (presence.watch, or the token's rights)")
+        throw WireError(.forbidden, Self.mayNotWatch + "\(named)\(more) (presence.watch, or the token's rights)")
     }
 
     /// `?status=` of an opening: who is to be invisible must be so from the first instant.

@@ -80,6 +80,20 @@ final class GatewayLoop {
     /// By connection: how fast it's told, and what it isn't told yet, by the user's place.
     var changePaces: [UInt32: ChangePace] = [:]
     var changesHeld: [UInt32: [Int: PresenceChange]] = [:]
+    /// For a flush of presence: who is told what.
+    var watcherScratch: [UInt64] = []
+
+    // What a backend is asked.
+    /// Set before the loop's thread begins.
+    var asker: AskShell?
+    var asks = Slab<Asking>()
+    /// By connection: questions that keep it waiting; a refusal that comes after earlier acks; a token that the backend is to check.
+    var askingCounts: [UInt32: Int] = [:]
+    var refusalsDeferred: [UInt32: (WireError, RequestID)] = [:]
+    var tokensShown: [UInt32: Secret] = [:]
+    /// In which channels, and about what at all.
+    var askRules = Grants.none
+    var asksOfChannels: Permissions = []
 
     var pending = Slab<Pending>()
     var publishBatches = Slab<PublishBatch>()
@@ -128,6 +142,7 @@ final class GatewayLoop {
         self.streamKeys = streamKeys
         self.backplaneMailbox = backplaneMailbox
         self.backplaneWaker = backplaneWaker
+        adoptAsks()
     }
 
     enum ConnectionKind: UInt8 {
@@ -191,8 +206,7 @@ extension GatewayLoop: LoopHandler {
 
     private func postOutbox() {
         guard !outbox.isEmpty else { return }
-        backplaneMailbox.post(contentsOf: outbox)
-        outbox.removeAll(keepingCapacity: true)
+        backplaneMailbox.post(contentsOf: &outbox)
         if backplane == nil { backplaneWaker.wake() }
     }
 
@@ -200,7 +214,7 @@ extension GatewayLoop: LoopHandler {
         mailbox.take(into: &inbox)
         guard !inbox.isEmpty else { return }
         for message in inbox { receive(message) }
-        inbox.removeAll(keepingCapacity: true)
+        inbox.removeAllForReuse()
     }
 
     private func tellNumbers() {
@@ -256,6 +270,7 @@ extension GatewayLoop: LoopHandler {
         case .settled(let result, let tag): settled(result, tag: tag)
         case .nodeCount(let count): userPaces.change(nodes: count)
         case .health(let health): healthChanged(health)
+        case .asked(let reply, let tag): asked(reply.value, tag: tag)
         case .revoked(let revocations, let isLive): revoked(revocations, isLive: isLive)
         case .reconfigured(let configuration): reconfigure(configuration)
         case .keySet(let keys):

@@ -84,19 +84,20 @@ struct Joining {
 
 /// What a loop knows of a channel beside its members.
 struct ChannelState {
-    /// Somebody has been joined: members hear everything after `position`.
-    var isLive = false
-    var position = Position.start
+    /// How far those who hear it have been told.
+    var offset: UInt64 = 0
     /// Those who aren't members yet: they wait for an answer, or are catching up.
-    var interest = 0
+    var interest: Int32 = 0
+    /// Somebody has been joined: members hear everything after `offset`.
+    var isLive = false
 }
 
 /// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.
 struct EarlyMessages {
     private(set) var messages: [[UInt8]] = []
-    private var bytes = 0
+    private(set) var bytes = 0
     /// What keeping a message costs beside its bytes.
-    private static let overhead = 64
+    static let overhead = 64
 
     /// False when it would pass the limit.
     mutating func add(_ message: UnsafeRawBufferPointer, limit: Int) -> Bool {

@@ -50,6 +50,9 @@ enum BackplaneMessage: Sendable {
     /// What became of a webhook's request.
     case hookAnswered(Result<FetchAnswer, FetchFailure>, number: UInt64, partition: Int)
 
+    /// Revocations that are on the disk now, or why they aren't.
+    case journaled([RevocationJournal.Entry], NetError?)
+
     case reconfigured(Configuration)
     /// Say goodbye to the others; nothing is served after it.
     case stop
@@ -92,6 +95,8 @@ enum LoopMessage: Sendable {
     /// How many nodes there are, this one among them.
     case nodeCount(Int)
 
+    /// What became of a question to a backend.
+    case asked(Boxed<AskShell.Reply>, tag: UInt64)
     case health(NodeHealth)
     /// `isLive`: said just now; otherwise read from what is kept.
     case revoked([Revocation], isLive: Bool)

@@ -16,6 +16,8 @@ package final class Node {
     private let mailboxes: [Mailbox<LoopMessage>]
     private let backplaneWaker: LoopWaker
     private let keySetReader: KeySetReader?
+    private let asker: AskShell
+    private let journal: RevocationJournal?
     private let backplaneMailbox: Mailbox<BackplaneMessage>
     /// What the loops serve TLS with; the main thread changes it.
     private var tls: NodeTLS?
@@ -93,9 +95,22 @@ package final class Node {
                 target.waker.wake()
             }
         }
-        for gateway in gateways { gateway.keySetReader = keySetReader }
+        asker = AskShell(configuration, log: log) { reply, loop, tag in
+            targets[loop].mailbox.post(.asked(Boxed(reply), tag: tag))
+            targets[loop].waker.wake()
+        }
+        for gateway in gateways {
+            gateway.keySetReader = keySetReader
+            gateway.asker = asker
+        }
 
         let snapshots = try SnapshotKeeper.open(configuration, log: log, state: state, at: Node.monotonicNow())
+        let journal = snapshots?.0.journal
+        self.journal = journal
+        try journal?.start { entries, error in
+            backplaneMailbox.post(.journaled(entries, error))
+            backplaneWaker.wake()
+        }
         var threads: [LoopThread] = []
         if usesRedis {
             let backend: RedisBackend
@@ -124,6 +139,7 @@ package final class Node {
                         mailbox: backplaneMailbox,
                         loops: targets, ownLoop: nil, at: start)
                     queue.hookDelegate = backplane
+                    backplane.logsPersonal = configuration.logPersonal
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
@@ -171,6 +187,8 @@ package final class Node {
                             chance: Chance(seed: seed), mailbox: backplaneMailbox,
                             loops: targets, ownLoop: 0, at: start)
                         queue.hookDelegate = backplane
+                        backplane.logsPersonal = configuration.logPersonal
+                        if let journal { backplane.keep(in: journal) }
                         gateway.backplane = backplane
                         backplane.start(at: start)
                     }
@@ -209,6 +227,7 @@ package final class Node {
         }
         backplaneMailbox.post(.reconfigured(configuration))
         backplaneWaker.wake()
+        asker.adopt(configuration)
         keySetReader?.readSoon()
     }
 
@@ -235,6 +254,8 @@ package final class Node {
         backplaneWaker.wake()
         _ = impatient()
         keySetReader?.stop()
+        asker.stop()
+        journal?.stop()
         for waker in wakers { waker.stop() }
         backplaneWaker.stop()
         for thread in threads { thread.join() }

@@ -66,6 +66,11 @@ struct BackplaneNumbers: Sendable {
     var postsReceived: UInt64 = 0
     /// Messages on the node's control channel that it couldn't read.
     var controlForeign: UInt64 = 0
+    /// Channels that got a new epoch because what this node acknowledged was taken back; and acknowledged places that couldn't be remembered.
+    var channelsRenewed: UInt64 = 0
+    var acknowledgementsForgotten: UInt64 = 0
+    /// When the log told of the last of them.
+    var renewalTold: Instant?
     var hooks = HookNumbers()
     /// Events that wait in the partitions that this node delivers, and how long the oldest does.
     var hookBacklog: (length: Int, oldest: Span) = (0, .zero)

@@ -1,3 +1,4 @@
+import HubBase
 import HubNet
 
 /// The origins whose pages may come (`auth.origins`): each exactly, or with `*` for one label at the beginning of its host. No pattern goes back over

@@ -8,6 +8,7 @@ import HubWire
 enum SecurityEvent: Int, CaseIterable {
     case badToken, expiredToken, badKey, forbidden, originRefused, rateLimited, flood, tooManyConnections
     case badArrival, badRequest, badHandshake, badFrame
+    case askDenied, askFailed, revoked
 
     var name: String { "\(self)" }
 
@@ -35,12 +36,20 @@ extension GatewayLoop {
     }
 
     /// Addresses and user ids as they are, or as something that's the same for the same one while the process runs, and leads back to nobody.
-    func personal(_ text: String) -> String {
-        if configuration.logPersonal || text.isEmpty { return text }
-        var hasher = Hasher()
-        hasher.combine(text)
-        return "#" + String(UInt64(bitPattern: Int64(hasher.finalize())), radix: 36)
+    func personal(_ text: String) -> String { configuration.logPersonal || text.isEmpty ? text : Pseudonym.of(text) }
+
+    /// What a refusal says, without the names that it tells its asker of others.
+    func impersonal(_ error: WireError) -> String {
+        guard !configuration.logPersonal, let start = Self.naming.first(where: { error.message.hasPrefix($0) }) else {
+            return error.message
+        }
+        return start + Pseudonym.of(String(error.message.dropFirst(start.count)))
     }
+
+    /// How refusals that name users or channels begin.
+    static let mayNotWatch = "this connection may not watch "
+    static let membersOf = "the right \"presence\" is gone, so the members aren't told any more of "
+    private static let naming = [mayNotWatch, membersOf]
 
     func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
         numbers.authenticationFailures += 1

@@ -48,6 +48,13 @@ extension NetLoop {
         }
     }
 
+    /// Has a client's connection read nothing any more, or read again. What comes waits in the kernel until its window is full, and pings stay
+    /// without an answer: so a swarm plays the slow and the half-dead.
+    package func setReading(_ isReading: Bool, on id: ConnectionID) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isClient) else { return }
+        if isReading { resumeLater(id.index, connection) } else { pause(id.index, connection) }
+    }
+
     func clientConnected(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         guard let dialogue = connection.pointee.dialogue else { return }
         let number = hub_socket_error(connection.pointee.descriptor)
@@ -94,10 +101,10 @@ extension NetLoop {
             }
             lose(index, connection, reason)
             return Progress(consumed: bytes.count, wanted: 0)
-        case .open(let length, _):
+        case .open(let length, _, let deflates):
             ClientDialogue.free(&connection.pointee.dialogue)
             connection.pointee.phase = .open
-            connection.pointee.decoder = FrameDecoder(role: .client)
+            connection.pointee.decoder = FrameDecoder(role: .client, allowsCompression: deflates)
             armPing(index, connection)
             if let server { server.opened(ConnectionID(index: index, generation: connection.pointee.generation)) }
             return Progress(consumed: length, wanted: 0)

@@ -68,6 +68,8 @@ struct Connection {
         static let isAdmitted = Flags(rawValue: 262144)
         /// Its stored input waits for the next turn, not for the end of this one.
         static let hadItsShare = Flags(rawValue: 524288)
+        /// The handler wants no more of its messages for now.
+        static let isHeldBack = Flags(rawValue: 1_048_576)
     }
 
     // MARK: First cache line

@@ -81,6 +81,10 @@ extension NetLoop {
         connection.pointee.phase = .closing
         connection.pointee.code = code
         connection.pointee.flags.subtract([.isHeld, .awaitsPong])
+        if connection.pointee.flags.contains(.isHeldBack) {
+            connection.pointee.flags.remove(.isHeldBack)
+            resumeLater(index, connection)
+        }
         HeldBytes.free(&connection.pointee.fragments)
         state.pointee.deadlines.arm(index, at: state.pointee.now + options.limits.closeDeadline)
     }
@@ -114,7 +118,7 @@ extension NetLoop {
     func finish(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.phase != .finishing && connection.pointee.phase != .dead else { return }
         connection.pointee.phase = .finishing
-        connection.pointee.flags.subtract([.isHeld, .awaitsPong, .isAnswerPending, .waitsForDrain, .isResuming, .hadItsShare])
+        connection.pointee.flags.subtract([.isHeld, .awaitsPong, .isAnswerPending, .waitsForDrain, .isResuming, .hadItsShare, .isHeldBack])
         freeInput(connection)
         state.pointee.deadlines.arm(index, at: finishDeadline(connection))
         if connection.pointee.flags.contains(.isPaused) {

@@ -93,6 +93,11 @@ extension NetLoop {
 
     private func judgeLiveness(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         if connection.pointee.form == .events { return judgeStream(id, connection) }
+        // Signs of life lie unread; and a client that isn't to read would see no pong.
+        if connection.pointee.flags.contains(.isHeldBack) || connection.pointee.flags.isSuperset(of: [.isPaused, .isClient]) {
+            state.pointee.deadlines.arm(id.index, at: state.pointee.now + options.limits.ping)
+            return
+        }
         if connection.pointee.flags.contains(.awaitsPong) {
             // Nothing came since the ping: whatever comes takes the flag away.
             if hasProgressed(id.index, connection) {

@@ -59,7 +59,9 @@ extension NetLoop {
             }
             state.pointee.share.take(bytes: offset - start)
             // The handler may have closed it, or its slot may even have a new owner.
-            guard connection.pointee.generation == id.generation, connection.pointee.phase == phase else { break }
+            guard connection.pointee.generation == id.generation, connection.pointee.phase == phase,
+                !connection.pointee.flags.contains(.isHeldBack)
+            else { break }
         }
         return Progress(consumed: offset, wanted: 0)
     }

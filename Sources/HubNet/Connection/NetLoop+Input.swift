@@ -179,6 +179,23 @@ extension NetLoop {
         state.pointee.resumes.append(ConnectionID(index: index, generation: connection.pointee.generation))
     }
 
+    /// Hands on no further message of this connection until `goOnReading`: they wait, stored as far as they were read, else in the kernel. Pings wait, too,
+    /// and it isn't judged whether the peer lives: for a short time that has an end of its own.
+    package func holdReading(_ id: ConnectionID) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.phase == .open, connection.pointee.form != .events else {
+            return
+        }
+        connection.pointee.flags.insert(.isHeldBack)
+        pause(id.index, connection)
+    }
+
+    /// Nothing happens when it isn't held back.
+    package func goOnReading(_ id: ConnectionID) {
+        guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isHeldBack) else { return }
+        connection.pointee.flags.remove(.isHeldBack)
+        resumeLater(id.index, connection)
+    }
+
     func goOn() {
         guard !state.pointee.resumes.isEmpty else { return }
         // Those that come in meanwhile wait for the next turn.
@@ -187,6 +204,10 @@ extension NetLoop {
         for place in state.pointee.goingOn.indices {
             let id = state.pointee.goingOn[place]
             guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isResuming) else { continue }
+            if connection.pointee.flags.contains(.isHeldBack) {
+                connection.pointee.flags.subtract([.isResuming, .hadItsShare])
+                continue
+            }
             if connection.pointee.flags.contains(.hadItsShare) {
                 connection.pointee.flags.remove(.hadItsShare)
                 state.pointee.resumes.append(id)

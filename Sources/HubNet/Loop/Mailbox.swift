@@ -12,8 +12,17 @@ package final class Mailbox<Message: Sendable>: Sendable {
         waiting.withLock { $0.append(message) }
     }
 
-    @inlinable package func post(contentsOf messages: [Message]) {
-        waiting.withLock { $0.append(contentsOf: messages) }
+    /// Takes them all, and leaves an empty array of some capacity: where none wait, arrays are exchanged and nothing is copied.
+    @inlinable package func post(contentsOf messages: inout [Message]) {
+        waiting.withLock {
+            if $0.isEmpty {
+                swap(&$0, &messages)
+            } else {
+                $0.append(contentsOf: messages)
+            }
+        }
+        // What a rush needed isn't kept for ever.
+        messages.removeAll(keepingCapacity: messages.capacity <= 8192)
     }
 
     /// Exchanges `batch`, which must be empty, with what waits: two arrays go back and forth, so that a warm mailbox allocates nothing.

@@ -4,8 +4,9 @@ import HubBase
 package struct ClientHandshake {
     package enum Step {
         case needMore
-        /// The 101 ends after `length` bytes; what follows it are frames. `subprotocol` is absent when the server chose none.
-        case open(length: Int, subprotocol: ByteRange)
+        /// The 101 ends after `length` bytes; what follows it are frames. `subprotocol` is absent when the server chose none; `deflates`: it
+        /// took the offer of permessage-deflate.
+        case open(length: Int, subprotocol: ByteRange, deflates: Bool)
         /// `status`: what the server answered; 0 when that wasn't HTTP. The text is for people: printable, bounded.
         case failed(status: Int, String)
     }
@@ -36,6 +37,9 @@ package struct ClientHandshake {
                 append(subprotocol, into: &out)
             }
             out.append("\r\n")
+        }
+        if opening.offersDeflate {
+            out.append("Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n")
         }
         for header in opening.headers {
             append(header.name, into: &out)

@@ -15,6 +15,9 @@ package struct ClientOpening: Sendable {
     package var source: SocketAddress?
     /// nil: without TLS.
     package var tls: TLSPeer?
+    /// Offers permessage-deflate without takeover (RFC 7692): what comes may be compressed. What leaves isn't, which the RFC leaves to each
+    /// side: a client's messages are short.
+    package var offersDeflate = false
 
     package init(
         host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10),

@@ -10,7 +10,8 @@ struct ResponseHead {
     private var acceptKey = ByteRange.absent
     private var subprotocols = 0
     private var subprotocol = ByteRange.absent
-    private var hasExtensions = false
+    private var extensionCount = 0
+    private var deflateIsSound = false
     private var fault: StaticString?
 
     /// Reads a head that is known to be complete, and its status line to be one.
@@ -55,8 +56,20 @@ struct ResponseHead {
             subprotocols += 1
             subprotocol = field.value
         } else if ASCII.equals(name, ignoringCase: "sec-websocket-extensions") {
-            // An empty list agrees to nothing.
-            hasExtensions = hasExtensions || !value.isEmpty
+            noteExtensions(value)
+        }
+    }
+
+    /// An empty list agrees to nothing.
+    private mutating func noteExtensions(_ value: UnsafeRawBufferPointer) {
+        var list = ExtensionList(value)
+        while let element = list.next() {
+            extensionCount += 1
+            guard case .named(let name, let parameters) = element, ASCII.equals(name, "permessage-deflate"),
+                let answer = DeflateOffer(parameters)
+            else { continue }
+            // What we asked for must be there, a window of ours, which we didn't offer to limit, must not (RFC 7692 §7.1.1.1, §7.1.2.2).
+            deflateIsSound = answer.serverNoContextTakeover && answer.clientMaxWindowBits == .notOffered
         }
     }
 
@@ -70,13 +83,18 @@ struct ResponseHead {
         guard acceptKeys == 1, expected.equals(acceptKey.bytes(in: bytes)) else {
             return .failed(status: status, "the server's 101 doesn't answer our key")
         }
-        guard !hasExtensions else { return .failed(status: status, "the server's 101 has an extension that wasn't offered") }
+        guard extensionCount == 0 || (extensionCount == 1 && opening.offersDeflate) else {
+            return .failed(status: status, "the server's 101 has an extension that wasn't offered")
+        }
+        guard extensionCount == 0 || deflateIsSound else {
+            return .failed(status: status, "the server's 101 agrees to something other than the offered permessage-deflate")
+        }
         if subprotocols > 0 {
             let chosen = subprotocol.bytes(in: bytes)
             guard subprotocols == 1, opening.subprotocols.contains(where: { $0.utf8.elementsEqual(chosen) }) else {
                 return .failed(status: status, "the server's 101 has a subprotocol that wasn't offered")
             }
         }
-        return .open(length: length, subprotocol: subprotocol)
+        return .open(length: length, subprotocol: subprotocol, deflates: extensionCount > 0)
     }
 }

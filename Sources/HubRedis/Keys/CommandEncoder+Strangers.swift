@@ -10,13 +10,15 @@ extension CommandEncoder {
             var dedup = ByteBuffer(capacity: 64)
             dedup.append(keys.partitions[Partition.of(publish.channel)])
             dedup.append(KeySpace.Kind.dedup)
-            fingerprint.appendDedupName(channel: publish.channel, publish.publication, to: &dedup)
+            fingerprint.appendDedupName(
+                channel: publish.channel, user: publish.publication.user, id: publish.publication.messageId, to: &dedup)
             return [
                 meta(publish.channel), stream(publish.channel), KeyOfOurs(kind: .string, key: dedup.copyBytes(), word: "the dedup key"),
                 generation(publish.channel),
             ]
         case .history(let history): return [meta(history.channel), stream(history.channel), generation(history.channel)]
         case .tip(_, _, let channel): return [meta(channel), stream(channel), generation(channel)]
+        case .renew(let entry): return [meta(entry.channel), stream(entry.channel), generation(entry.channel)]
         case .markRead(let read): return [meta(read.channel), reads(read.channel)]
         case .marks(let marks): return [meta(marks.channel), reads(marks.channel)]
         case .position(_, _, .channel(let channel)): return [meta(channel)]
@@ -30,7 +32,12 @@ extension CommandEncoder {
             return [
                 of(call.channel, .sortedSet, KeySpace.Kind.memberLeases, "the nodes of the members"),
                 of(call.channel, .hash, KeySpace.Kind.memberMeta, "the meta key of the members"),
-                of(call.channel, .hash, KeySpace.Kind.memberUsers, "the members"),
+                of(call.channel, .hash, KeySpace.Kind.memberUsers, "the members"), occupied(Partition.of(call.channel)),
+            ]
+        case .memberFind(let sweep):
+            return [
+                occupied(sweep.partition),
+                KeyOfOurs(kind: .hash, key: keys.key(sweep.partition, KeySpace.Kind.memberSweeps), word: "the key of the members' sweeps"),
             ]
         case .settle(let report, _): return [of(report.user, .hash, KeySpace.Kind.budgets, "the user's budgets")]
         case .hooks(let call):
@@ -61,6 +68,10 @@ extension CommandEncoder {
 
     private func of(_ name: Name, _ type: KeyOfOurs.Kind, _ kind: StaticString, _ word: StaticString) -> KeyOfOurs {
         KeyOfOurs(kind: type, key: keys.key(Partition.of(name), kind, name.bytes), word: word)
+    }
+
+    private func occupied(_ partition: Int) -> KeyOfOurs {
+        KeyOfOurs(kind: .sortedSet, key: keys.key(partition, KeySpace.Kind.occupied), word: "the occupied channels")
     }
 
     private func presenceMeta(_ partition: Int) -> KeyOfOurs {

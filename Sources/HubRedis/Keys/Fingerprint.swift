@@ -38,11 +38,11 @@ final class Fingerprint {
 
     /// What names a dedup key: 22 characters of the digest over channel, sender and message id. The sender is in it, so nobody can
     /// suppress another user's message by guessing its id (redis-design §4).
-    func appendDedupName(channel: Name, _ publication: Publication, to buffer: inout ByteBuffer) {
+    func appendDedupName(channel: Name, user: Name, id: Name, to buffer: inout ByteBuffer) {
         begin()
         add(channel.bytes)
-        add(publication.user.bytes)
-        add(publication.messageId.bytes)
+        add(user.bytes)
+        add(id.bytes)
         let digest = end()
         appendBase32(digest.0, 12, to: &buffer)
         appendBase32(digest.1, 10, to: &buffer)

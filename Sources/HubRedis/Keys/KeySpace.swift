@@ -65,6 +65,8 @@ package struct KeySpace: Sendable {
         package static let presenceMeta: StaticString = "pm"
         package static let presenceStream: StaticString = "ps"
         package static let presenceFeed: StaticString = "pf"
+        package static let occupied: StaticString = "mo"
+        package static let memberSweeps: StaticString = "mw"
         package static let hookQueue: StaticString = "hq"
         package static let hookLease: StaticString = "hl"
         package static let hookCounts: StaticString = "hm"

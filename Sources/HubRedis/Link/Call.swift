@@ -25,6 +25,8 @@ enum Call {
     case position(index: Int, generation: UInt32, SubscriptionSet.Subject)
     /// The same for one that turned out to have no record.
     case tip(index: Int, generation: UInt32, Name)
+    /// What became of a place that was acknowledged over a link that's lost.
+    case renew(AckLedger.Entry)
     /// A message to ourselves, through the master that has a partition.
     case probe(UInt64, partition: Int)
     /// A probe's write, which changes nothing: whether its master takes any, and has room.
@@ -33,6 +35,7 @@ enum Call {
     case strangers(StrangersCall)
     case control(Name, [UInt8], RequestTag)
     case members(MembersCall)
+    case memberFind(MemberSweep)
     case ping
     case setUp(SetUp)
 
@@ -49,9 +52,8 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks,
-            .strangers,
-            .members:
+        case .publish, .markRead, .history, .marks, .tip, .renew, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks,
+            .strangers, .members, .memberFind:
             true
         case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false
         }
@@ -76,10 +78,12 @@ extension Call {
         case .hooks(let call): call.partition
         case .position(_, _, let subject): subject.lane
         case .tip(_, _, let channel): Partition.of(channel)
+        case .renew(let entry): Partition.of(entry.channel)
         case .probe(_, let partition), .trial(_, let partition): partition
         case .strangers(let call): call.lane
         case .control(let node, _, _): Partition.of(node)
         case .members(let call): Partition.of(call.channel)
+        case .memberFind(let sweep): sweep.partition
         case .states, .ping, .setUp: Lane.several
         }
     }
@@ -95,9 +99,11 @@ extension Call {
         case .marks(let call): .foreignKey(channel: call.channel)
         case .inspect(let user, _, _): .foreignKey("the user \(user)")
         case .tip(_, _, let channel): .foreignKey(channel: channel)
+        case .renew(let entry): .foreignKey(channel: entry.channel)
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
         case .hooks: .foreignKey("some of the webhooks")
         case .members(let call): .foreignKey(channel: call.channel)
+        case .memberFind: .foreignKey("some of the occupied channels")
         case .announce: .foreignKey("the list of nodes")
         case .apply(let call) where call.operations.count == 1: .foreignKey("the user \(call.operations[0].user)")
         case .apply, .refresh, .find, .expire, .states: .foreignKey("some of the users")

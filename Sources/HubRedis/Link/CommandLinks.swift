@@ -60,6 +60,9 @@ final class CommandLinks {
         return lanes
     }
 
+    /// Whether calls of the channel wait for another master than the one that answers now.
+    func isOnDetour(_ channel: Name) -> Bool { !detours.isEmpty && detours[isCluster ? Partition.of(channel) : 0] != nil }
+
     /// Makes a call. It leaves at the end of the turn.
     func send(_ call: Call) {
         sequence += 1

@@ -158,6 +158,8 @@ final class Masters {
             backend.link.laneMoved(lane)
         }
         backend.subscriber.set.linkLost(in: moved)
+        // Moved, or taken over by a replica: nobody says which.
+        backend.doubt(in: moved)
         // Who has the deployment's configuration checks it; a link that isn't up yet does when it comes up.
         if moved.contains(Lane.configuration) { target.link.checkConfigurationIfUp() }
     }

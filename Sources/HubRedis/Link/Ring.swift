@@ -34,6 +34,8 @@ package struct Ring<Element> {
         let element = storage[head].take()
         head = (head + 1) & (storage.count - 1)
         count -= 1
+        // What a rush needed isn't held for ever.
+        if count == 0 && storage.count > 1024 { self = Ring() }
         return element
     }
 

@@ -3,7 +3,7 @@
 local function text(number) return string.format('%.0f', number) end
 local function id(offset) return text(offset) .. '-0' end
 
-local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
+local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'o')
 local tip = {epoch = '', offset = 0, tag = ''}
 if meta[1] and #meta[1] == 8 and tonumber(meta[2] or '') then
   tip = {epoch = meta[1], offset = tonumber(meta[2]), tag = meta[3] or ''}
@@ -34,7 +34,8 @@ end
 local function judge(epoch, offset, tag)
   local isOrigin = epoch == '' and offset == 0
   if isOrigin then
-    if tag == '' then return 'epochChanged' end
+    -- Something that came after it was taken back (renew.lua), though the first messages are still there.
+    if tag == '' or meta[4] then return 'epochChanged' end
     if tip.offset == 0 then return tag ~= tip.tag and 'epochChanged' or nil end
   else
     if epoch == tip.epoch and offset == tip.offset and tag == tip.tag then return nil end

@@ -1,7 +1,8 @@
 -- Shared by the members' scripts, put in front of each: time, where a channel's members stand, telling of changes.
--- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts.
+-- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts, 8 the
+-- partition's occupied channels: each with when the last lease in it ends, so that a sweep finds those whose nodes are all gone.
 -- A key of another type is an error here, before any write.
-local LEASES, META, USERS, LIVE, SAID = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local LEASES, META, USERS, LIVE, SAID, OCCUPIED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
 
 -- `..` and tostring keep 14 digits only.
 local function text(number) return string.format('%.0f', number) end
@@ -18,11 +19,18 @@ end
 local occupancy = redis.call('HLEN', USERS)
 local said = redis.call('HGET', SAID, '')
 redis.call('ZSCORE', LEASES, '')
+redis.call('ZSCORE', OCCUPIED, '')
 
--- What the channel is called, for backends that are told when its first member comes and its last one goes (by scripts that change members).
-local CHANNEL = ''
-local function occupied() hook('o', text(occupancy), text(q + 1), text(now), CHANNEL) end
-local function vacated() hook('v', '0', text(q + 1), text(now), CHANNEL) end
+-- What the channel is called, and how long its entry holds (by scripts that change members). Backends are told when the first member comes and
+-- the last one goes. While the channel is among the occupied they know of it: beginning anew tells nothing.
+local CHANNEL, LEASE = '', 0
+local function occupied()
+  if redis.call('ZADD', OCCUPIED, text(now + LEASE), CHANNEL) == 1 then hook('o', text(occupancy), text(q + 1), text(now), CHANNEL) end
+end
+local function vacated()
+  redis.call('ZREM', OCCUPIED, CHANNEL)
+  hook('v', '0', text((q or now) + 1), text(now), CHANNEL)
+end
 
 -- One message of one kind: J joined, L left, U updated, each entry devices:length:user.
 local function tell(kind, entries)
@@ -40,6 +48,8 @@ local function anew(ttl, node)
   redis.call('HSET', META, 'q', begun, 'b', begun)
   redis.call('PEXPIRE', META, ttl)
   redis.call('DEL', USERS, LEASES, SAID)
+  -- If nobody says so again, a sweep finds the channel.
+  redis.call('ZADD', OCCUPIED, 'XX', text(now + LEASE), CHANNEL)
   occupancy, said = 0, false
   redis.call('PUBLISH', LIVE, 'R:' .. begun .. ':0:' .. node)
 end

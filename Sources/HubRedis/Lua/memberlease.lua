@@ -1,5 +1,5 @@
 -- A node is still there: prolongs what it said, and tells whose lease has ended.
--- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks
+-- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel
 -- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends (-1: none), dead node, …}
 local node, lease, ttl, hold, isObserver = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 if not q then return {isObserver and 1 or 0, '0', '0', 0, '-1'} end
@@ -20,6 +20,7 @@ if not isObserver then
     redis.call('HSET', META, 'ho', text(held))
   end
   redis.call('ZADD', LEASES, text(now + lease), node)
+  redis.call('ZADD', OCCUPIED, text(now + lease), ARGV[6])
 end
 -- Redis's clock went back.
 if held > now + hold + 5000 then held = 0 end

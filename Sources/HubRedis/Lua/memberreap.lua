@@ -4,7 +4,8 @@
 -- Reply: {users who left with it, where the next step begins ('': nothing is left)}
 local node, ttl, hold = ARGV[1], ARGV[2], tonumber(ARGV[3])
 hookRules(ARGV[6], KEYS[6], KEYS[7])
-CHANNEL = ARGV[7]
+-- Within a hold every node that lives has said again who it has.
+CHANNEL, LEASE = ARGV[7], hold
 local score = redis.call('ZSCORE', LEASES, node)
 if not q or not score or tonumber(score) > now or (now < held and held <= now + hold + 5000) then return {0, ''} end
 if said ~= begun and (said or occupancy == 0) then

@@ -3,7 +3,7 @@
 -- Reply: {sequence, begun, occupancy, 1 if this node wasn't known there}
 local node, lease, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 hookRules(ARGV[4], KEYS[6], KEYS[7])
-CHANNEL = ARGV[5]
+CHANNEL, LEASE = ARGV[5], lease
 local isJoin = tonumber(ARGV[6]) > 0
 local score = redis.call('ZSCORE', LEASES, node)
 local before, sums = {}, {}
@@ -24,7 +24,10 @@ elseif not isJoin and isNew then
   return {text(q or 0), begun or '0', occupancy, 1}
 end
 -- The first write: refused when memory is full, for those who come; for those who leave it's the HDEL, which isn't.
-if isJoin then redis.call('ZADD', LEASES, text(now + lease), node) end
+if isJoin then
+  redis.call('ZADD', LEASES, text(now + lease), node)
+  redis.call('ZADD', OCCUPIED, 'XX', text(now + lease), CHANNEL)
+end
 if isNew and isJoin then
   redis.call('DEL', SAID)
   redis.call('HSET', SAID, '', begun)

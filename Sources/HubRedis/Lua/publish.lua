@@ -8,6 +8,13 @@ local known = redis.call('GET', KEYS[3])
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
 if known then
   local place, epoch = string.match(known, '^(%d+):([^:]*):')
+  if place and meta[1] and epoch ~= meta[1] then
+    -- Of the epoch before, what survived has the same place in this one (renew.lua).
+    local before = redis.call('HMGET', KEYS[1], 'o', 'n')
+    if epoch == before[1] and tonumber(place) <= (tonumber(before[2] or '') or 0) then
+      return {1, place .. ':' .. meta[1] .. string.sub(known, #place + #epoch + 2, 64)}
+    end
+  end
   local holds = not place or epoch == meta[1] and tonumber(place) <= (tonumber(meta[2] or '') or 0)
   -- Ours are short; of somebody else's the beginning is enough to see that.
   return {holds and 1 or 3, string.sub(known, 1, 64)}
@@ -45,6 +52,10 @@ if isNew then
 end
 redis.call('HSET', KEYS[1], 'e', epoch, 's', place, 'g', ARGV[2])
 if isNew then
+  -- When the epoch began, for renew.lua; and nothing of another one goes on into it.
+  local clock = redis.call('TIME')
+  redis.call('HSET', KEYS[1], 'a', string.format('%.0f', math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)))
+  redis.call('HDEL', KEYS[1], 'o', 'n')
   redis.call('DEL', KEYS[2])
   if size > 0 then
     redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '1-0', 'g', ARGV[2], 'p', previous, 'd', ARGV[8])

@@ -2,18 +2,21 @@ import HubBase
 import HubCore
 import HubWire
 
-/// A call of the members' scripts, all on the same five keys of a channel.
+/// A call of the members' scripts, all on the same keys of a channel.
 struct MembersCall {
     enum Kind {
         case change([MemberCount])
         case refresh(isObserver: Bool)
         case reap(Name)
         case list(cursor: String, limit: Int, whole: Int)
+        case look
     }
 
     var channel: Name
     var kind: Kind
     var tag: RequestTag
+    /// A look, and a reap that comes of it, are steps of a sweep.
+    var sweep: MemberSweep?
     /// Of a reap: users who left so far, and steps taken.
     var reaped = 0
     var steps = 0
@@ -25,7 +28,7 @@ extension CommandEncoder {
     func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         switch call.kind {
         case .change(let users):
-            out.call(.members, scripts, keys: 7, arguments: 5 + 2 * users.count)
+            out.call(.members, scripts, keys: 8, arguments: 5 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
@@ -37,15 +40,16 @@ extension CommandEncoder {
                 out.argument(user.user.bytes)
             }
         case .refresh(let isObserver):
-            out.call(.memberLease, scripts, keys: 7, arguments: 5)
+            out.call(.memberLease, scripts, keys: 8, arguments: 6)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(isObserver ? "1" : "0")
+            out.argument(call.channel.bytes)
         case .reap(let node):
-            out.call(.memberReap, scripts, keys: 7, arguments: 7)
+            out.call(.memberReap, scripts, keys: 8, arguments: 7)
             membersKeys(call.channel, of: node, &out)
             out.argument(node.bytes)
             out.argument(decimal: membersTTL.milliseconds)
@@ -55,12 +59,35 @@ extension CommandEncoder {
             out.argument(hookRules)
             out.argument(call.channel.bytes)
         case .list(let cursor, let limit, let whole):
-            out.call(.memberList, scripts, keys: 7, arguments: 3)
+            out.call(.memberList, scripts, keys: 8, arguments: 3)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument([UInt8](cursor.utf8))
             out.argument(decimal: UInt64(max(1, limit)))
             out.argument(decimal: UInt64(max(0, whole)))
+        case .look:
+            out.call(.memberLook, scripts, keys: 8, arguments: 6)
+            membersKeys(call.channel, of: incarnation, &out)
+            out.argument(call.sweep?.mark ?? [])
+            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: membersTTL.milliseconds)
+            out.argument(decimal: timers.hold.milliseconds)
+            out.argument(hookRules)
+            out.argument(call.channel.bytes)
         }
+    }
+
+    func memberFind(_ sweep: MemberSweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+        let prefix = keys.partitions[sweep.partition]
+        out.call(.memberFind, scripts, keys: 2, arguments: 6)
+        out.argument(key: prefix, KeySpace.Kind.occupied)
+        out.argument(key: prefix, KeySpace.Kind.memberSweeps)
+        out.argument(decimal: UInt64(MemberSweep.limit))
+        // A sweep that goes on isn't held up by its own beginning.
+        out.argument(decimal: sweep.rounds == 0 ? timers.memberSweepInterval.milliseconds : 0)
+        out.argument(decimal: timers.gapMax.milliseconds)
+        out.argument(decimal: timers.hold.milliseconds)
+        out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: membersTTL.milliseconds)
     }
 
     /// More than lease and hold together, so that nothing ends before its node may be taken for dead.
@@ -76,5 +103,6 @@ extension CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.memberNode, channel.bytes + [UInt8(ascii: ":")] + node.bytes)
         out.argument(key: prefix, KeySpace.Kind.hookQueue)
         out.argument(key: prefix, KeySpace.Kind.hookCounts)
+        out.argument(key: prefix, KeySpace.Kind.occupied)
     }
 }

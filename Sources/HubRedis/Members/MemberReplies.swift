@@ -3,15 +3,15 @@ import HubCore
 import HubWire
 
 /// Replies to the members' scripts, and what comes over a channel about its members, read without trusting them.
-enum MemberReplies {
-    static func tip(_ reply: borrowing Reply) -> MembersTip? {
+package enum MemberReplies {
+    package static func tip(_ reply: borrowing Reply) -> MembersTip? {
         guard reply.elements(0) == 4, let (sequence, begun, occupancy) = place(reply, at: 1), let isNew = reply.integer(4) else {
             return nil
         }
         return MembersTip(sequence: sequence, begun: begun, occupancy: occupancy, isNew: isNew == 1)
     }
 
-    static func lease(_ reply: borrowing Reply) -> MembersLease? {
+    package static func lease(_ reply: borrowing Reply) -> MembersLease? {
         guard let count = reply.elements(0), (5...16).contains(count), reply.count == count + 1, let isKnown = reply.integer(1),
             let (sequence, begun, occupancy) = place(reply, at: 2), let end = reply.string(5)
         else { return nil }
@@ -25,7 +25,7 @@ enum MemberReplies {
             dead: dead)
     }
 
-    static func list(_ reply: borrowing Reply) -> MembersList? {
+    package static func list(_ reply: borrowing Reply) -> MembersList? {
         guard reply.elements(0) == 5, let (sequence, begun, occupancy) = place(reply, at: 1), let cursor = reply.string(4),
             MemberLimits.isCursor(cursor), let fields = reply.elements(5), fields % 2 == 0, reply.count == 6 + fields
         else { return nil }
@@ -54,7 +54,7 @@ enum MemberReplies {
 
 extension MembersNews {
     /// What one message may hold: a step of a reap, and the small hash that such a step may take whole.
-    static let usersMax = 1_024
+    package static let usersMax = 1_024
 
     /// `J:`, `L:` or `U:`, sequence, `:`, occupancy, `:` and entries of `devices:length:user`; or `R:`, sequence, `:0:` and a node.
     package init?(_ message: UnsafeRawBufferPointer) {

@@ -3,7 +3,7 @@ import HubBase
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
     case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
-    case members, memberLease, memberReap, memberList
+    case members, memberLease, memberReap, memberList, memberFind, memberLook, renew
 
     /// What's loaded: apply and expire share two beginnings, the scripts of a channel's place others; what a retry doesn't settle is published
     /// as ever.
@@ -28,7 +28,10 @@ package enum Script: Int, CaseIterable {
         case .members: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.members_lua
         case .memberLease: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlease_lua
         case .memberReap: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberreap_lua
+        case .memberFind: PackageResources.memberfind_lua
+        case .memberLook: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlook_lua
         case .memberList: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlist_lua
+        case .renew: PackageResources.renew_lua
         }
     }
 }

@@ -17,7 +17,7 @@ package struct Chain: Equatable {
     package private(set) var position: Position?
     /// Until the subscriber link has had this many pongs, or has brought a message from the position on, messages from before a position
     /// that was *read* may still be on their way: the two links don't wait for each other.
-    private var settledAfterPongs: UInt64 = 0
+    private var settledAfterPongs: UInt32 = 0
 
     package init() {}
 
@@ -38,7 +38,7 @@ package struct Chain: Equatable {
                 settledAfterPongs = 0
                 return .drop
             }
-            if next.offset < known.offset && pongs < settledAfterPongs { return .drop }
+            if next.offset < known.offset && pongs < UInt64(settledAfterPongs) { return .drop }
         }
         settledAfterPongs = 0
         position = next
@@ -50,7 +50,7 @@ package struct Chain: Equatable {
     mutating func move(to next: Position) { position = next }
 
     /// Messages from before the position may still come, until a PING that's sent from now on is answered.
-    mutating func settle(pings: UInt64) { settledAfterPongs = pings + 1 }
+    mutating func settle(pings: UInt64) { settledAfterPongs = UInt32(clamping: pings + 1) }
 
     /// Takes a position that was read from the meta key after the subscription was confirmed. Returns whether something was missed: the
     /// position was known, and isn't this one.

@@ -10,6 +10,9 @@ package enum LiveMessage {
     /// `E:` and then the body: no place in the channel.
     case ephemeral(body: UnsafeRawBufferPointer)
 
+    /// `N:` and the channel's place: it has another epoch from here on (renew.lua).
+    case renewed
+
     /// `J:`, `L:`, `U:` and `R:`: what happened to the channel's members.
     case members(MembersNews)
 
@@ -17,6 +20,10 @@ package enum LiveMessage {
         var rest = bytes
         if rest.hasPrefix("E:") {
             self = .ephemeral(body: UnsafeRawBufferPointer(rebasing: rest[2...]))
+            return
+        }
+        if rest.hasPrefix("N:") {
+            self = .renewed
             return
         }
         if let first = bytes.first, first >= UInt8(ascii: "A") {

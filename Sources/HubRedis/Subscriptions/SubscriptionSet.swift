@@ -9,86 +9,6 @@ import HubWire
 /// One command for a channel is under way at a time; the opposite wish waits for its reply. So an UNSUBSCRIBE can't overtake the
 /// SUBSCRIBE that follows it, in either direction.
 package struct SubscriptionSet {
-    /// Who listens.
-    package enum Subject: Equatable {
-        case channel(Name)
-        case feed(Int)
-        /// The node's own messages, in a partition.
-        case probe(Int)
-        /// Other nodes' words to this one, in a partition.
-        case control(Int)
-        /// One user's transitions, without positions: its record is read again after each subscribing.
-        case user(Name)
-
-        /// A subject with positions counts as heard only when its position is known.
-        package var hasPosition: Bool {
-            switch self {
-            case .channel, .feed: true
-            case .probe, .control, .user: false
-            }
-        }
-
-        package var lane: Int {
-            switch self {
-            case .channel(let channel): Partition.of(channel)
-            case .user(let user): Partition.of(user)
-            case .feed(let partition), .probe(let partition), .control(let partition): partition
-            }
-        }
-    }
-
-    package enum State: Equatable {
-        /// Not subscribed, and no command under way.
-        case absent
-        case subscribing
-        /// Confirmed; the position is still to be read, or being read.
-        case unread
-        case reading
-        /// Confirmed and continued from a known position.
-        case live
-        case unsubscribing
-    }
-
-    package struct Waiter: Equatable {
-        package var tag: RequestTag
-        package var deadline: Instant
-
-        package init(tag: RequestTag, deadline: Instant) {
-            self.tag = tag
-            self.deadline = deadline
-        }
-    }
-
-    package struct Entry {
-        package var subject: Subject
-        /// Which link it needs.
-        package let lane: Int
-        package var state: State = .absent
-        package var isWanted = true
-        /// The time to keep it for the next subscriber is over.
-        package var isExpired = false
-        /// New whenever what's under way for the entry no longer counts.
-        package var generation: UInt32 = 0
-        /// Where it stands; of a partition's feed, only `chain` is of use.
-        package fileprivate(set) var feed = ChannelFeed()
-        package fileprivate(set) var chain: Chain {
-            get { feed.chain }
-            set { feed.chain = newValue }
-        }
-        /// Looks at it since the last message, as far as they count.
-        fileprivate var quiet: UInt8 = 0
-        package var waiters: [Waiter] = []
-        fileprivate var isQueued = false
-        fileprivate var isLingering = false
-        fileprivate var lingerUntil = Instant.distantFuture
-
-        fileprivate init(subject: Subject, generation: UInt32) {
-            self.subject = subject
-            self.generation = generation
-            lane = subject.lane
-        }
-    }
-
     /// One SUBSCRIBE names this many channels at most (redis-design §5).
     package static let batch = 512
     /// How long a channel stays subscribed after its last subscriber.
@@ -148,14 +68,15 @@ package struct SubscriptionSet {
     package mutating func want(_ name: [UInt8], _ subject: @autoclosure () -> Subject) -> Int {
         if let index = table.find(name) {
             change(index) {
-                $0.isWanted = true; $0.isExpired = false
+                $0.isWanted = true
+                $0.isExpired = false
             }
             if self[index].state == .absent { queueSubscribe(index) }
             return index
         }
-        let index = table.insert(name)
         // A reused index must not be taken for what it meant before.
         let entry = Entry(subject: subject(), generation: nextGeneration())
+        let index = table.insert(name, tail: entry.subject.tail)
         if index == entries.count {
             entries.append(entry)
         } else {
@@ -171,7 +92,7 @@ package struct SubscriptionSet {
         guard self[index].isWanted else { return }
         change(index) {
             $0.isWanted = false
-            $0.lingerUntil = now + SubscriptionSet.linger
+            $0.linger(until: now + SubscriptionSet.linger)
         }
         if !self[index].isLingering {
             entries[index]?.isLingering = true
@@ -179,11 +100,11 @@ package struct SubscriptionSet {
         }
     }
 
-    package mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.waiters.append(waiter) }
+    package mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.changeWaiters { $0.append(waiter) } }
 
     package mutating func takeWaiters(_ index: Int) -> [Waiter] {
         guard entries[index]?.waiters.isEmpty == false else { return [] }
-        defer { entries[index]?.waiters = [] }
+        defer { entries[index]?.changeWaiters { $0 = [] } }
         return self[index].waiters
     }
 
@@ -194,7 +115,7 @@ package struct SubscriptionSet {
         for index in entries.indices {
             guard let entry = entries[index], entry.waiters.contains(where: { $0.deadline <= now }) else { continue }
             overdue += entry.waiters.filter { $0.deadline <= now }.map { (entry.subject, $0.tag) }
-            entries[index]?.waiters.removeAll { $0.deadline <= now }
+            entries[index]?.changeWaiters { $0.removeAll { $0.deadline <= now } }
             // Nobody was told that it's subscribed, so nobody will unsubscribe it.
             if entry.chain.position == nil && self[index].waiters.isEmpty { unwant(index, at: now) }
         }
@@ -253,6 +174,7 @@ package struct SubscriptionSet {
             if self[index].isWanted {
                 _ = lingering.removeFirst()
                 entries[index]?.isLingering = false
+                entries[index]?.linger(until: .distantFuture)
             } else if self[index].lingerUntil <= now {
                 _ = lingering.removeFirst()
                 entries[index]?.isLingering = false
@@ -434,6 +356,13 @@ package struct SubscriptionSet {
         return due
     }
 
+    /// Whether its position may be read now, because there's news of it: as if it had been idle.
+    package mutating func looks(_ index: Int) -> Bool {
+        guard self[index].state == .live, !self[index].feed.isFilling else { return false }
+        entries[index]?.quiet = 1
+        return true
+    }
+
     /// The link that had `lanes` is lost, or others have them now: all that's wanted is to be subscribed anew, all else is forgotten.
     package mutating func linkLost(in lanes: LaneSet = .all) {
         toSubscribe.removeAll(in: lanes)
@@ -454,6 +383,7 @@ package struct SubscriptionSet {
                 $0.generation = generation
                 $0.isQueued = false
                 $0.isLingering = false
+                $0.linger(until: .distantFuture)
             }
             queueSubscribe(index)
         }

@@ -6,6 +6,7 @@ import HubWire
 /// A node on a fixture's Redis: broker and store on one backend, as the gateway has them, and what they told.
 final class Node: BrokerDelegate, PresenceStoreDelegate {
     let fixture: RedisFixture
+    let name: Name
     let backend: RedisBackend
     let broker: RedisBroker
     let store: RedisPresenceStore
@@ -31,6 +32,8 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var probeErrors: [RequestTag: ErrorCode] = [:]
     /// Keys that hold something else, as they were told.
     private(set) var foreign: [String] = []
+    /// Channels that this node gave a new epoch, with what it had acknowledged there.
+    private(set) var renewals: [Name: [Position]] = [:]
     private(set) var inspections: [RequestTag: Result<PresenceRecord, WireError>] = [:]
     private(set) var reads: [RequestTag: Result<PresenceSnapshot, WireError>] = [:]
     private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
@@ -42,6 +45,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
 
     init(_ fixture: RedisFixture, _ name: Name) {
         self.fixture = fixture
+        self.name = name
         backend = fixture.backend(incarnation: name, name: name)
         broker = RedisBroker(backend)
         store = RedisPresenceStore(backend)
@@ -226,6 +230,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
             probeErrors[tag] = error.code
         }
     }
+    func renewed(_ channel: Name, wasAcknowledged position: Position) { renewals[channel, default: []].append(position) }
     func foreignKey(_ key: [UInt8]) { foreign.append(String(decoding: key, as: UTF8.self)) }
     func received(_ publication: PositionedPublication, channel: Name) { seen[channel, default: []].append(.message(publication)) }
     func received(_ publication: Publication, channel: Name) {}

@@ -63,6 +63,9 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture,
 
     private var memberBrokers: [ObjectIdentifier: RedisBroker] = [:]
 
+    private var memberQueues: [RedisHookQueue] = []
+    var memberHooks: any HookQueue { memberQueues[0] }
+
     func makeMemberNode(incarnation: Name) -> any MemberStore {
         let backend = backend(incarnation: incarnation, name: "north")
         let broker = RedisBroker(backend)
@@ -70,11 +73,22 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture,
         kept.append(broker)
         kept.append(store)
         memberBrokers[ObjectIdentifier(store)] = broker
+        let hooks = RedisHookQueue(backend)
+        hooks.setHookRules(HookRules(kinds: HookKinds(HookKind.allCases), perPartition: 10_000, keep: .seconds(3600)))
+        memberQueues.append(hooks)
         stepped.inTurn.append { now in
             broker.advance(at: now)
             store.advance(at: now)
+            hooks.advance(at: now)
         }
         return store
+    }
+
+    func endMembers(of channel: Name) {
+        let keys = KeySpace(prefix: "hub")!
+        for kind in [KeySpace.Kind.memberLeases, KeySpace.Kind.memberMeta, KeySpace.Kind.memberUsers] {
+            _ = meddler.text([[UInt8]("DEL".utf8), keys.key(Partition.of(channel), kind, channel.bytes)])
+        }
     }
 
     func carry(_ channel: Name, on node: any MemberStore) {

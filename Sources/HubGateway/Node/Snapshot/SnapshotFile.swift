@@ -45,6 +45,15 @@ final class SnapshotFile: @unchecked Sendable {
         return NetError(number: number, description: "\(what): \(String(cString: strerror(number)))")
     }
 
+    /// A new name in its folder has to be on the disk too.
+    static func settleFolder(of path: String) throws(NetError) {
+        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { throw failed("open \(folder)") }
+        defer { close(directory) }
+        guard fsync(directory) == 0 else { throw failed("fsync \(folder)") }
+    }
+
     /// Reads what's there, for a node that starts. A clean one is marked as no longer clean before this returns: what's handed out from now
     /// on isn't in it.
     func load(limits: MemoryLimits, at now: Instant, wallClock: UInt64) throws(NetError) -> Loaded {
@@ -118,12 +127,7 @@ final class SnapshotWriter: @unchecked Sendable {
         close(descriptor)
         descriptor = -1
         guard rename("\(path).new", path) == 0 else { throw SnapshotFile.failed("rename \(path).new") }
-        // The new name has to be on the disk too.
-        let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard directory >= 0 else { throw SnapshotFile.failed("open \(folder)") }
-        defer { close(directory) }
-        guard fsync(directory) == 0 else { throw SnapshotFile.failed("fsync \(folder)") }
+        try SnapshotFile.settleFolder(of: path)
     }
 
     /// Gives it up; the last one stays.

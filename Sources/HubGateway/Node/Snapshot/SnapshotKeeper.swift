@@ -7,6 +7,8 @@ import Synchronization
 /// thousand a turn; threads of their own encode and write them, one after the other.
 final class SnapshotKeeper: BrokerKeeper {
     private let file: SnapshotFile
+    /// Beside it: what mustn't wait for the next snapshot.
+    let journal: RevocationJournal
     private let interval: Span
     private let log: Log
     private let state: NodeState
@@ -30,9 +32,10 @@ final class SnapshotKeeper: BrokerKeeper {
     }
     private var thread: LoopThread?
 
-    init(_ file: SnapshotFile, interval: Span, log: Log, state: NodeState, at now: Instant) {
+    init(_ file: SnapshotFile, _ journal: RevocationJournal, interval: Span, log: Log, state: NodeState, at now: Instant) {
         self.state = state
         self.file = file
+        self.journal = journal
         self.interval = interval
         self.log = log
         nextAt = now + interval
@@ -132,9 +135,11 @@ extension SnapshotKeeper {
         guard !configuration.redis.isUsed else { return nil }
         let file: SnapshotFile
         let loaded: SnapshotFile.Loaded
+        let journal: RevocationJournal
         do throws(NetError) {
             file = try SnapshotFile(path)
             loaded = try file.load(limits: MemoryLimits(), at: now, wallClock: WallClock.milliseconds())
+            journal = try RevocationJournal("\(path).revocations", log: log)
         } catch {
             // No number: what to do about a port that can't be had is nothing to do here.
             throw NetError(number: 0, description: "embedded.snapshot: \(error.description)")
@@ -148,6 +153,8 @@ extension SnapshotKeeper {
             log.warning("snapshot.unclean", ["file": path, "channels": channels.count, "message": message])
         case .damaged(let reason, let movedTo): log.error("snapshot.damaged", ["file": path, "message": reason, "movedTo": movedTo])
         }
-        return (SnapshotKeeper(file, interval: configuration.embedded.snapshotInterval, log: log, state: state, at: now), loaded)
+        return (
+            SnapshotKeeper(file, journal, interval: configuration.embedded.snapshotInterval, log: log, state: state, at: now), loaded
+        )
     }
 }

@@ -1,0 +1,12 @@
+/// `text` between quotes for an error or a report: no control characters, and cut after `limit` characters.
+package func shownText(_ text: String, limit: Int = 40) -> String {
+    var shown = ""
+    for scalar in text.unicodeScalars.prefix(limit + 1) {
+        let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+        shown.unicodeScalars.append(isControl ? "\u{FFFD}" : scalar)
+    }
+    return "\"" + (shown.unicodeScalars.count > limit ? String(shown.prefix(limit)) + "…" : shown) + "\""
+}
+
+/// A file's path: shown whole unless it's absurd, since without it the message is worth little.
+package func shownPath(_ path: String) -> String { shownText(path, limit: 400) }

@@ -1,0 +1,245 @@
+import HubBase
+import HubCheck
+import HubClient
+import HubClientNet
+import HubSwarm
+import HubWire
+
+/// What the bots hear.
+extension Crowd {
+    func received(_ received: ClientMachine.Received, _ message: UnsafeRawBufferPointer, client: Int) {
+        guard client < bots.count else { return heardByHostile(received, client) }
+        switch received {
+        case .welcome: welcomed(client)
+        case .publication(let envelope, let subscription, let order): published(envelope, message, client, subscription, order)
+        case .missed(let envelope, let order): missed(envelope, message, client, order)
+        case .acknowledged(let request, let envelope): acknowledged(request, envelope, message, client)
+        case .subscribed(_, let outcomes): for outcome in outcomes { subscribed(client, outcome) }
+        case .refused(let request, _, let error):
+            recorder.failed(error.code.rawValue)
+            if request.kind == .publish { outstanding -= 1 }
+        case .refusedUnasked(let envelope): recorder.failed(envelope.wireError(in: message).code.rawValue)
+        case .presence(let envelope): told(envelope.changes, message, client, isAnswer: false)
+        case .resync(let envelope, let subscription):
+            tally.resyncs += 1
+            guard let (room, seat) = place(client, subscription) else { return }
+            check?.announced(rooms[room].name, envelope, message, by: client, seat: seat)
+        case .unsubscribed(_, let subscription):
+            recorder.failed("unsubscribed")
+            bots[client].hasShifted = true
+            check?.unsubscribed(subscription.channel, by: client)
+        case .violation: recorder.failed("violation")
+        case .system(let envelope):
+            // Signs were left out, which is announced: what was seen typing may have stopped.
+            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) { ended.insert(client) }
+        case .members, .ignored: break
+        }
+    }
+
+    private func welcomed(_ client: Int) {
+        let now = Clock.now()
+        connected += 1
+        recorder.took(lane: Lane.connect.rawValue, from: bots[client].attempted.nanoseconds, to: now.nanoseconds)
+        if bots[client].wasIn { tally.reconnects += 1 } else { tally.everIn += 1 }
+        bots[client].wasIn = true
+        bots[client].isIn = true
+        if bots[client].shown == .offline { bots[client].shown = .online }
+        bots[client].shownSince = bots[client].attempted
+        presence?.came(bots[client].user, at: now)
+        sendBacklog(client)
+    }
+
+    // MARK: Rooms
+
+    /// The room within the share and the seat that a subscription's place in the client's list means.
+    private func place(_ client: Int, _ subscription: Int) -> (room: Int, seat: Int)? {
+        let joined = scenario.rooms.joined
+        if !bots[client].hasShifted {
+            guard subscription < joined else { return nil }
+            return (roomNumber(client, subscription), client * joined + subscription)
+        }
+        let followed = fleet.followed(client)
+        return subscription < followed.count ? place(client, named: followed[subscription].channel.bytes) : nil
+    }
+
+    private func place(_ client: Int, named name: [UInt8]) -> (room: Int, seat: Int)? {
+        guard let number = name.withUnsafeBytes({ names.roomNumber($0) }) else { return nil }
+        let room = number - share.rooms.lowerBound
+        guard let place = (0..<scenario.rooms.joined).first(where: { roomNumber(client, $0) == room }) else { return nil }
+        return (room, client * scenario.rooms.joined + place)
+    }
+
+    private func position(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer) -> Position? {
+        envelope.position.isPresent ? Position(text: envelope.position.bytes(in: message)) : nil
+    }
+
+    private func noteEpoch(_ position: Position?, _ room: Int) {
+        guard let epoch = position?.epoch, epoch != .none, rooms[room].epoch != epoch else { return }
+        if rooms[room].epoch != nil {
+            tally.restarts += 1
+            rooms[room].journal.restart()
+        }
+        rooms[room].epoch = epoch
+        rooms[room].acknowledged = 0
+    }
+
+    // MARK: Publications
+
+    private func published(
+        _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
+    ) {
+        guard let subscription, let (room, seat) = place(client, subscription) else {
+            tally.foreign += 1
+            return
+        }
+        switch envelope.kind {
+        case .typing: return heardTyping(envelope, message, client, room)
+        case .read: return heardRead(envelope, message, client, room)
+        default: break
+        }
+        check?.received(rooms[room].name, envelope, message, by: client, seat: seat)
+        noteEpoch(position(envelope, message), room)
+        guard judge(order) else { return }
+        let said = SwarmPayload(envelope.payload.bytes(in: message))
+        guard let said, said.run &- share.run < UInt64(share.count) else {
+            tally.foreign += 1
+            return
+        }
+        recorder.delivered(lane: Lane.talk.rawValue, due: said.scheduled, at: Clock.now().nanoseconds)
+        guard check == nil, said.run == share.run &+ UInt64(share.index), Int(said.bot) < bots.count, let offset = envelope.offset else {
+            return
+        }
+        let told = RoomJournal.Message(bot: said.bot, sequence: said.sequence)
+        judge(rooms[room].journal.deliver(told, at: offset, lastSequence: &bots[Int(said.bot)].lastDelivered))
+    }
+
+    private func missed(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ order: Subscription.Order) {
+        guard let (room, seat) = place(client, named: Array(envelope.channel.bytes(in: message))) else { return }
+        check?.missed(envelope, message, seat: seat)
+        noteEpoch(position(envelope, message), room)
+        if judge(order) { tally.recoveredMessages += 1 }
+    }
+
+    /// By the offsets alone. False: it came before.
+    private func judge(_ order: Subscription.Order) -> Bool {
+        switch order {
+        case .again:
+            tally.duplicated += 1
+            return false
+        case .gap(let count): tally.lost += count
+        case .next, .unknown, .otherEpoch: break
+        }
+        tally.delivered += 1
+        return true
+    }
+
+    private func judge(_ verdict: RoomJournal.Verdict) {
+        switch verdict {
+        case .consistent: break
+        case .storedTwice: tally.duplicated += 1
+        case .contradicts: tally.contradictions += 1
+        case .reordered: tally.outOfOrder += 1
+        }
+    }
+
+    // MARK: Answers
+
+    private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        switch request.kind {
+        case .publish: saidAndAcknowledged(request, envelope, message, client)
+        case .subscribe, .history:
+            guard let (room, seat) = place(client, named: Array(envelope.channel.bytes(in: message))),
+                let position = position(envelope, message)
+            else { return }
+            joined(
+                client, room, seat, at: position, recovered: envelope.recovered, hasMore: envelope.more,
+                isPage: request.kind == .history)
+        case .watch:
+            presence?.watching(client, since: Clock.now())
+            told(envelope.users, message, client, isAnswer: true)
+        default: break
+        }
+    }
+
+    private func saidAndAcknowledged(
+        _ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int
+    ) {
+        outstanding -= 1
+        recorder.acknowledged(due: request.context)
+        recorder.took(lane: Lane.ack.rawValue, from: request.context, to: Clock.now().nanoseconds)
+        guard let position = position(envelope, message), let number = names.roomNumber(envelope.channel.bytes(in: message)),
+            rooms.indices.contains(number - share.rooms.lowerBound)
+        else { return recorder.failed("ackWithoutPosition") }
+        let room = number - share.rooms.lowerBound
+        noteEpoch(position, room)
+        rooms[room].acknowledged = max(rooms[room].acknowledged, position.offset)
+        check?.acknowledged(
+            names.message(client, of: share.index, due: request.context), in: rooms[room].name, at: position, by: client)
+    }
+
+    private func subscribed(_ client: Int, _ outcome: ClientMachine.SubscribeOutcome) {
+        if let error = outcome.error {
+            recorder.failed(error.code.rawValue)
+            if !error.code.mayRetry { bots[client].hasShifted = true }
+            return
+        }
+        // The machine has taken in the answer: where it stands now is what the answer said.
+        guard let followed = fleet.followed(client).first(where: { $0.channel == outcome.channel }), let position = followed.position,
+            let (room, seat) = place(client, named: outcome.channel.bytes)
+        else { return }
+        let hasMore = if case .behind = followed.state { true } else { false }
+        joined(client, room, seat, at: position, recovered: outcome.recovered, hasMore: hasMore, isPage: false)
+    }
+
+    private func joined(
+        _ client: Int, _ room: Int, _ seat: Int, at position: Position, recovered: Bool?, hasMore: Bool, isPage: Bool
+    ) {
+        check?.joined(
+            rooms[room].name, at: position, recovered: recovered, hasMore: hasMore, isPage: isPage, by: client, seat: seat)
+        noteEpoch(position, room)
+        guard !isPage else { return }
+        if recovered == true {
+            tally.recovered += 1
+            recorder.took(lane: Lane.recover.rawValue, from: bots[client].attempted.nanoseconds, to: Clock.now().nanoseconds)
+        } else if recovered == false {
+            tally.notRecovered += 1
+        }
+    }
+
+    // MARK: Ends
+
+    func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {
+        guard client < bots.count else { return }
+        if request.kind == .publish { outstanding -= 1 }
+        guard !isOwnDoing, !bots[client].isLeaving, !isFinished else { return }
+        recorder.failed(isTimeout ? "timeout" : "disconnected")
+    }
+
+    func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
+        guard !isFinished else { return }
+        guard client < bots.count else { return hostileEnded(end, wasOpen: wasOpen) }
+        let now = Clock.now()
+        if wasOpen { connected -= 1 }
+        wentAway(client, now)
+        presence?.ended(client)
+        ended.insert(client)
+        // Whoever leaves in the end has been judged by then.
+        if case .leaving = phase { return }
+        let joined = scenario.rooms.joined
+        check?.ended(client, seats: client * joined..<(client + 1) * joined)
+        if !isOwnDoing, !bots[client].isLeaving {
+            var text = EndText.text(end)
+            if case .unwelcomed = end, settings.tokens == nil {
+                text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
+            }
+            recorder.ended(text)
+        }
+        if case .finished = after {
+            bots[client].isLeaving = false
+            if bots[client].wantsBack {
+                bots[client].wantsBack = false
+                _ = fleet.restart(client)
+            }
+        }
+    }
+}

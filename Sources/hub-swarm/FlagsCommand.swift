@@ -1,0 +1,98 @@
+import Glibc
+import HubBase
+import HubClientNet
+import HubNet
+import HubSwarm
+
+/// `hub-swarm` with flags alone: bots that chat in rooms, in this process or in several.
+enum FlagsCommand {
+    static func execute(_ words: [String]) throws(CommandLineError) -> Int32 {
+        var parser = SwarmOptions.parser
+        parser.flags += ReportOptions.workerFlags + WorkersPart.flags
+        let arguments = try parser.parse(words)
+        if arguments.wantsHelp {
+            print(SwarmOptions.parser.helpText(), terminator: "")
+            return 0
+        }
+        if arguments.has("version") {
+            print("hub-swarm \(HubVersion.text)")
+            return 0
+        }
+        var system = SystemRandomNumberGenerator()
+        var options = try SwarmOptions(
+            arguments, defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080",
+            defaultSeed: system.next() >> 32)
+        let reporting = try ReportOptions(arguments)
+        try MeasuresFile.check(reporting)
+        if reporting.workers > 0 { return try coordinate(arguments, options, reporting) }
+        try options.take(WorkersPart(arguments))
+        let trust = try ServerTrust(file: options.authorities, isInsecure: options.isInsecure)
+        if trust == .anyone, options.urls.contains(where: \.isSecure) { StandardError.write("hub-swarm: \(ServerTrust.warning)\n") }
+        let tokens: TokenSource? = if let key = options.key { try TokenSource(key, kid: options.kid) } else { nil }
+        return try perform(options, reporting, tokens, trust)
+    }
+
+    private static func perform(
+        _ options: SwarmOptions, _ reporting: ReportOptions, _ tokens: TokenSource?, _ trust: ServerTrust
+    ) throws(CommandLineError) -> Int32 {
+        var measures: Measures
+        let report: SwarmReport
+        do throws(NetError) {
+            // Before any other thread, so that they all leave signals to it.
+            let interrupts = try Interrupts()
+            let routes = try ClientFleet.routes(to: options.urls, trust: trust)
+            let shortage = options.shortage(
+                descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(),
+                destinations: Set(routes.map(\.address)).count)
+            if let shortage { fail(shortage, code: 2) }
+            let sampler = try ProcessorSampler.start(reporting)
+            let swarm = try Swarm(options, tokens: tokens, routes: routes, interrupts: interrupts, isWorker: reporting.isWorker)
+            let outcome: Swarm.Outcome
+            (report, measures, outcome) = swarm.execute()
+            sampler?.finish(into: &measures)
+            if case .unreachable(let why) = outcome {
+                fail("no bot could connect to \(options.urls.map(\.description).joined(separator: ", ")): \(why)", code: 3)
+            }
+        } catch {
+            fail(error.description, code: 3)
+        }
+        if reporting.isWorker {
+            try WorkerVoice.send(measures)
+            return 0
+        }
+        let code = try ReportCommand.finish(measures, reporting, summary: options.isJSON ? report.json : report.text)
+        return reporting.expectations.isEmpty && !report.isClean ? 1 : code
+    }
+
+    private static func coordinate(
+        _ arguments: CommandLineArguments, _ options: SwarmOptions, _ reporting: ReportOptions
+    ) throws(CommandLineError) -> Int32 {
+        // Said once, here, and not by each.
+        var part = WorkersPart()
+        part.count = reporting.workers
+        var first = options
+        try first.take(part)
+        let own: Set = ["workers", "report", "save", "expect", "json", "seed", "hub-pid", "redis"]
+        let workers = Workers(
+            arguments: arguments.words(of: SwarmOptions.parser.flags.filter { !own.contains($0.name) }), count: reporting.workers,
+            bots: UInt64(options.bots), title: "\(options.bots) bots",
+            start: Clock.now() + .milliseconds(300 + 30 * UInt64(reporting.workers)),
+            seed: options.seed)
+        var measures: Measures
+        do throws(NetError) {
+            let interrupts = try Interrupts()
+            let sampler = try ProcessorSampler.start(reporting)
+            measures = try run(workers, interrupts)
+            sampler?.finish(into: &measures)
+        } catch {
+            fail(error.description, code: 3)
+        }
+        let code = try ReportCommand.finish(measures, reporting)
+        // As one process says it: not one bot got in.
+        return measures.missing.count == reporting.workers && !measures.isInterrupted ? 3 : code
+    }
+
+    private static func run(_ workers: Workers, _ interrupts: Interrupts) throws(NetError) -> Measures {
+        do throws(CommandLineError) { return try workers.execute(interrupts) } catch { fail(error.description, code: 2) }
+    }
+}

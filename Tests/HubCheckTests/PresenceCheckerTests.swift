@@ -1,0 +1,144 @@
+import HubBase
+import HubCheck
+import HubWire
+import Testing
+
+@Suite("The checker: presence")
+struct PresenceCheckerTests {
+    private func at(_ seconds: UInt64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
+
+    /// Users 0 and 1; watcher 7 follows both and watches from second 1 on.
+    private func made() -> PresenceChecker {
+        var checker = PresenceChecker(users: 2, onlineWithin: .seconds(5), offlineWithin: .seconds(20))
+        checker.watch([0, 1], by: 7)
+        checker.watching(7, since: at(1))
+        _ = checker.told(7, of: 0, .offline, version: 0, at: at(1))
+        _ = checker.told(7, of: 1, .offline, version: 0, at: at(1))
+        return checker
+    }
+
+    @Test("who was told in time has nothing to complain of")
+    func clean() {
+        var checker = made()
+        checker.coming(0)
+        checker.came(0, at: at(10))
+        #expect(checker.told(7, of: 0, .online, version: 1, at: at(11)) == true)
+        checker.judge(at(16))
+        checker.went(0, at: at(30))
+        #expect(checker.told(7, of: 0, .offline, version: 2, at: at(45)) == true)
+        checker.judge(at(60))
+        #expect(checker.counts.isEmpty)
+        #expect(checker.judged == 2)
+    }
+
+    @Test("offline of somebody who has been there all along is false; of somebody who just came it's old news")
+    func falseOffline() {
+        var checker = made()
+        checker.came(0, at: at(10))
+        checker.came(0, at: at(12))
+        checker.went(0, at: at(13))
+        _ = checker.told(7, of: 0, .online, version: 1, at: at(10))
+        _ = checker.told(7, of: 0, .offline, version: 2, at: at(14))
+        #expect(checker.counts.isEmpty)
+        _ = checker.told(7, of: 0, .online, version: 3, at: at(15))
+        _ = checker.told(7, of: 0, .offline, version: 4, at: at(17))
+        #expect(checker.counts == [.falseOffline: 1])
+        #expect(checker.findings.first?.user == 0 && checker.findings.first?.watcher == 7)
+        // An older version says nothing.
+        _ = checker.told(7, of: 0, .offline, version: 3, at: at(18))
+        #expect(checker.counts == [.falseOffline: 1])
+    }
+
+    @Test("a watcher that isn't told of a coming or a going in time is stale")
+    func stale() {
+        var checker = made()
+        checker.came(0, at: at(10))
+        checker.judge(at(14))
+        #expect(checker.counts.isEmpty)
+        checker.judge(at(15))
+        #expect(checker.counts == [.staleOnline: 1])
+        _ = checker.told(7, of: 0, .away, version: 1, at: at(16))
+        checker.went(0, at: at(20))
+        checker.judge(at(39))
+        #expect(checker.counts == [.staleOnline: 1])
+        checker.judge(at(40))
+        #expect(checker.counts == [.staleOnline: 1, .staleOffline: 1])
+    }
+
+    @Test("what isn't sure isn't judged: who comes back meanwhile, and watchers that weren't there")
+    func unsure() {
+        var checker = made()
+        checker.came(0, at: at(10))
+        checker.went(0, at: at(12))
+        checker.judge(at(16))
+        checker.coming(0)
+        checker.judge(at(40))
+        #expect(checker.counts.isEmpty && checker.judged == 0)
+        checker.came(1, at: at(50))
+        checker.ended(7)
+        checker.judge(at(60))
+        checker.watching(7, since: at(61))
+        _ = checker.told(7, of: 1, .online, version: 1, at: at(61))
+        checker.judge(at(90))
+        #expect(checker.counts.isEmpty && checker.judged == 0)
+    }
+
+    @Test("users that nobody watches, and watchers that watch somebody else, are passed over")
+    func strangers() {
+        var checker = made()
+        #expect(checker.told(8, of: 0, .online, version: 1, at: at(2)) == false)
+        #expect(checker.told(7, of: 5, .online, version: 1, at: at(2)) == false)
+        #expect(checker.told == 2)
+    }
+}
+
+@Suite("The checker: what is ephemeral")
+struct EphemeralCheckerTests {
+    private func at(_ seconds: UInt64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
+
+    @Test("signs of typing come once and in order; some may be missing")
+    func typing() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10))
+        checker.typing(true, sequence: 1, from: 1, in: 0, to: 2, at: at(1))
+        checker.typing(false, sequence: 4, from: 1, in: 0, to: 2, at: at(2))
+        checker.typing(true, sequence: 1, from: 1, in: 0, to: 3, at: at(2))
+        #expect(checker.counts.isEmpty)
+        checker.typing(true, sequence: 4, from: 1, in: 0, to: 2, at: at(3))
+        checker.typing(false, sequence: 3, from: 1, in: 0, to: 2, at: at(4))
+        #expect(checker.counts == [.typingTwice: 1, .typingOutOfOrder: 1])
+    }
+
+    @Test("who was seen typing is seen to stop, by themselves or in the hub's word, unless the receiver goes")
+    func stuck() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10))
+        for receiver in 0..<3 { checker.typing(true, sequence: 1, from: 9, in: 0, to: receiver, at: at(1)) }
+        checker.typing(false, sequence: nil, from: 9, in: 0, to: 0, at: at(7))
+        checker.ended([1])
+        checker.judge(at(11))
+        #expect(checker.counts.isEmpty)
+        checker.judge(at(12))
+        #expect(checker.counts == [.typingStuck: 1])
+        checker.judge(at(30))
+        #expect(checker.counts == [.typingStuck: 1])
+    }
+
+    @Test("a read mark never goes back for one receiver")
+    func read() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10))
+        checker.read(5, of: 1, in: 0, to: 2)
+        checker.read(5, of: 1, in: 0, to: 2)
+        checker.read(9, of: 1, in: 0, to: 2)
+        checker.read(3, of: 1, in: 1, to: 2)
+        checker.read(3, of: 1, in: 0, to: 3)
+        #expect(checker.counts.isEmpty)
+        checker.read(8, of: 1, in: 0, to: 2)
+        #expect(checker.counts == [.readWentBack: 1])
+    }
+
+    @Test("beyond its bound no new pair is looked at")
+    func bound() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10), seatsMax: 2)
+        for sender in 0..<5 { checker.read(1, of: sender, in: 0, to: 0) }
+        #expect(checker.judged == 2)
+    }
+}

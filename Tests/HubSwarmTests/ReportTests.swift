@@ -1,0 +1,197 @@
+import HubBase
+import HubSwarm
+import Testing
+
+@Suite("The report to look at")
+struct ReportTests {
+    private static let hostile = "</title><script>alert(1)</script>\"'&\u{202E}\u{0}"
+
+    private static func measures() -> Measures {
+        var measures = MeasuresTests.share(seconds: 20)
+        measures.scenario = hostile
+        measures.options = [[hostile, hostile]]
+        measures.environment = [["system", hostile]]
+        measures.errors = [hostile: 3, "timeout": 1]
+        measures.ends = [hostile: 2]
+        measures.violations = [hostile: 1]
+        measures.findings = [hostile]
+        measures.missing = [hostile]
+        measures.lanes[Measures.Lane(hostile, .hostile)] = measures.latency()
+        measures.date = 1_796_072_645
+        return measures
+    }
+
+    private static func page(_ measures: Measures) throws -> String {
+        Report(measures, Judging(measures, expectations: try Expectation.parse("loss=0,p99<1us"))).html
+    }
+
+    @Test("names from files and hubs can't break out of the page")
+    func escaping() throws {
+        let page = try Self.page(Self.measures())
+        #expect(!page.contains("<script") && !page.contains("\u{202E}") && !page.contains("\u{0}"))
+        #expect(page.contains("&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;\u{FFFD}\u{FFFD}"))
+        #expect(page.components(separatedBy: "</title>").count - 1 == page.components(separatedBy: "<title").count - 1)
+    }
+
+    @Test("every element is closed, in order, and no id is given twice")
+    func wellFormed() throws {
+        var open: [String] = []
+        var ids: Set<String> = []
+        let page = try Self.page(Self.measures())
+        for part in page.split(separator: "<", omittingEmptySubsequences: true) where !part.hasPrefix("!") {
+            let tag = part.prefix { $0 != ">" }
+            let name = String(tag.prefix { $0 != " " && $0 != "\n" && $0 != "/" })
+            if part.hasPrefix("/") {
+                #expect(open.popLast() == String(tag.dropFirst()))
+            } else if !tag.hasSuffix("/"), !["meta"].contains(name) {
+                open.append(name)
+            }
+            if let id = tag.components(separatedBy: " id=\"").dropFirst().first?.prefix(while: { $0 != "\"" }) {
+                #expect(ids.insert(String(id)).inserted, "\(id)")
+            }
+        }
+        #expect(open.isEmpty)
+    }
+
+    @Test("one file: nothing is loaded, nothing runs, and a policy says so")
+    func selfContained() throws {
+        let page = try Self.page(Self.measures())
+        for word in ["<link", "<img", "src=", "href=", "@import", "url(", " style=\"", "onload", "javascript:"] {
+            #expect(!page.contains(word), "\(word)")
+        }
+        #expect(page.contains("default-src 'none'") && page.contains("prefers-color-scheme: dark") && page.contains("@media print"))
+    }
+
+    @Test("a run of nothing has a page too: no NaN, no infinity, no trap")
+    func empty() throws {
+        for measures in [
+            Measures(), MeasuresTests.share(seconds: 1), MeasuresTests.share(latency: 0), MeasuresTests.share(latency: 1 << 60),
+        ] {
+            let page = try Self.page(measures)
+            #expect(!page.contains("nan") && !page.contains("inf\"") && !page.contains("NaN"))
+        }
+    }
+
+    @Test("the same measures give the same page")
+    func stable() throws { #expect(try Self.page(Self.measures()) == Self.page(Self.measures())) }
+
+    @Test("what was judged and found is on the page")
+    func contents() throws {
+        let page = try Self.page(Self.measures())
+        for text in [
+            "p99&lt;1us", "✗ no", "Failed", "Deliveries a second", "Latency by percentile", "2026-11-30", "hostile bots", "Errors by code",
+        ] {
+            #expect(page.contains(text), "\(text)")
+        }
+    }
+
+    @Test(
+        "figures as people read them",
+        arguments: [
+            (0 as UInt64, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (12_345, "12.3 µs"), (999_499, "999 µs"), (999_500, "1.00 ms"),
+            (1_234_567, "1.23 ms"), (99_960_000, "100 ms"), (2_500_000_000, "2.50 s"), (7_200_000_000_000, "7,200 s"),
+        ])
+    func times(nanoseconds: UInt64, text: String) { #expect(ReportNumbers.time(nanoseconds) == text) }
+
+    @Test("dates, shares, lengths")
+    func others() {
+        #expect(ReportNumbers.date(0) == "1970-01-01 00:00:00 UTC" && ReportNumbers.date(1_796_072_645) == "2026-11-30 21:04:05 UTC")
+        #expect(ReportNumbers.date(951_782_400) == "2000-02-29 00:00:00 UTC")
+        #expect(
+            ReportNumbers.percent(0) == "0 %" && ReportNumbers.percent(0.000123) == "0.0123 %" && ReportNumbers.percent(0.5) == "50.0 %")
+        #expect(ReportNumbers.length(45) == "45 s" && ReportNumbers.length(125) == "2 min 5 s" && ReportNumbers.length(.nan) == "–")
+        #expect(ReportNumbers.significant(.infinity) == "–" && ReportNumbers.decimal(-0.001, digits: 2) == "0.00")
+    }
+
+    @Test("the summary has no control character of others, and its JSON stays one object")
+    func summary() {
+        let measures = Self.measures()
+        let judging = Judging(measures, expectations: [])
+        #expect(!ReportSummary.text(measures, judging).contains("\u{202E}"))
+        let json = ReportSummary.json(measures, judging)
+        #expect(json.contains(#""ok":false"#) && json.contains(#"</title><script>alert(1)</script>\"'&"#))
+    }
+
+    @Test("the progress: a block of five lines, none wider than 78, and a line elsewhere")
+    func progress() {
+        var progress = ReportProgress(title: String(repeating: "long ", count: 40), hasColour: false)
+        var point = Measures.Point()
+        point.connected = 12_345
+        point.delivered = 1_000_000
+        var histogram = Histogram()
+        histogram.record(1_500_000)
+        point.latency = SparseHistogram(histogram)
+        let moment = ReportProgress.Moment(seconds: 7, phase: "talking", point: point, bots: 20_000, workers: (5, 6))
+        for _ in 0..<200 { progress.add(point) }
+        let block = progress.block(moment)
+        #expect(block.count == 5 && block.allSatisfy { $0.count <= 78 })
+        #expect(block[1].contains("12,345 of 20,000"))
+        #expect(
+            ReportProgress.line(moment)
+                == "7 s  talking  connected 12,345  sent 0/s  acked 0/s  delivered 1,000,000/s  errors 0/s  p50 1.50 ms  p99 1.50 ms  workers 5/6"
+        )
+        #expect(ReportProgress.sparkline([0, 1, 4, 8]) == " ▂▅█" && ReportProgress.sparkline([0, 0]) == "  ")
+    }
+}
+
+@Suite("Comparing two runs")
+struct ReportComparisonTests {
+    /// Twenty seconds, each with a hundred deliveries around `milliseconds`, as noisy as asked.
+    private static func run(milliseconds: Double, noise: Double, seed: UInt64, seconds: Int = 20) -> Measures {
+        var chance = Chance(seed: seed)
+        var measures = Measures()
+        measures.measured = .seconds(UInt64(seconds))
+        for _ in 0..<seconds {
+            var histogram = Histogram()
+            for _ in 0..<100 {
+                let uniform = Double(chance.next() >> 11) / Double(1 << 53 as UInt64)
+                histogram.record(UInt64(milliseconds * 1e6 * (1 + noise * (2 * uniform - 1))))
+            }
+            var point = Measures.Point()
+            point.latency = SparseHistogram(histogram)
+            point.delivered = 100
+            point.sent = 100
+            measures.append(point)
+        }
+        return measures
+    }
+
+    private static func meaning(_ name: String, _ left: Measures, _ right: Measures) -> ReportComparison.Meaning? {
+        ReportComparison(left, right).rows.first { $0.name == name }?.meaning
+    }
+
+    @Test("the same system twice differs by chance alone", arguments: 1...10)
+    func same(seed: UInt64) {
+        let rows = ReportComparison(
+            Self.run(milliseconds: 5, noise: 0.3, seed: seed), Self.run(milliseconds: 5, noise: 0.3, seed: seed + 100)
+        ).rows
+        #expect(rows.first { $0.name == "delivered a second" }?.meaning == .noise)
+        #expect(rows.count { $0.meaning == .better || $0.meaning == .worse } <= 1)
+    }
+
+    @Test("a fifth slower is worse, a fifth faster is better")
+    func different() {
+        let slow = Self.run(milliseconds: 6, noise: 0.3, seed: 1)
+        let fast = Self.run(milliseconds: 5, noise: 0.3, seed: 2)
+        #expect(Self.meaning("p50", fast, slow) == .worse && Self.meaning("p50", slow, fast) == .better)
+        #expect(Self.meaning("p99", fast, slow) == .worse)
+    }
+
+    @Test("a run of three seconds says nothing")
+    func short() {
+        let short = Self.run(milliseconds: 5, noise: 0.3, seed: 1, seconds: 3)
+        #expect(Self.meaning("p50", short, Self.run(milliseconds: 9, noise: 0.3, seed: 1)) == .unknown)
+    }
+
+    @Test("a violation where there was none is worse, whatever the noise; options that differ are told")
+    func violations() {
+        let left = Self.run(milliseconds: 5, noise: 0.3, seed: 1)
+        var right = left
+        right.violations = ["lost": 1]
+        right.options = [["rate", "2"]]
+        let comparison = ReportComparison(left, right)
+        #expect(comparison.rows.first { $0.name == "violations: lost" }?.meaning == .worse)
+        #expect(comparison.differences == [["rate", "–", "2"]] && comparison.text.contains("differs: rate"))
+        #expect(comparison.html.contains("Two swarm runs compared"))
+    }
+}
