@@ -80,7 +80,7 @@ final class Crowd: LoopHandler, PresenceStoreDelegate {
             case .apply(let operations, let partition, let tag):
                 isIdle = false
                 store.apply(operations, partition: partition, tag: tag, at: now)
-            case .refresh(let leases, let partition, let tag): store.refresh(leases, partition: partition, tag: tag, at: now)
+            case .refresh(let renewal, let partition, let tag): store.refresh(renewal, partition: partition, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
             case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)

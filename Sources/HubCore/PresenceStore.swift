@@ -16,7 +16,7 @@ package protocol PresenceStore: AnyObject {
     func apply(_ operations: [PresenceOperation], partition: Int, tag: RequestTag, at now: Instant)
 
     /// The *refresh* script: leases of one partition, 250 users at most. Answer: `refreshed` with the indexes that the store no longer knows.
-    func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant)
+    func refresh(_ renewal: LeaseRenewal, partition: Int, tag: RequestTag, at now: Instant)
 
     /// The *find* and *expire* scripts on one partition, again and again while there is more than a call's worth due. Answer: `swept`.
     func sweep(partition: Int, tag: RequestTag, at now: Instant)
@@ -121,6 +121,18 @@ package struct Lease: Sendable, Hashable {
     package init(user: Name, connection: Name) {
         self.user = user
         self.connection = connection
+    }
+}
+
+/// Leases that go on, of one partition.
+package struct LeaseRenewal: Sendable, Equatable {
+    package var leases: [Lease]
+    /// Whether the users' records, which live for `userTTL`, are renewed and missed too.
+    package var coversRecords: Bool
+
+    package init(leases: [Lease], coversRecords: Bool) {
+        self.leases = leases
+        self.coversRecords = coversRecords
     }
 }
 

@@ -244,12 +244,14 @@ final class CommandEncoder {
 
     private func refresh(_ call: RefreshCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[call.partition]
-        out.call(.refresh, scripts, keys: 1 + call.leases.count, arguments: 2 + call.leases.count)
+        let leases = call.renewal.leases
+        let records = call.renewal.coversRecords ? leases : []
+        out.call(.refresh, scripts, keys: 1 + records.count, arguments: 2 + leases.count)
         out.argument(key: prefix, KeySpace.Kind.leases)
-        for lease in call.leases { out.argument(key: prefix, KeySpace.Kind.user, lease.user.bytes) }
+        for lease in records { out.argument(key: prefix, KeySpace.Kind.user, lease.user.bytes) }
         out.argument(decimal: timers.lease.milliseconds)
         out.argument(decimal: timers.userTTL.milliseconds)
-        for lease in call.leases { out.argument(lease.user.bytes, lease.connection.bytes, separator: UInt8(ascii: "|")) }
+        for lease in leases { out.argument(lease.user.bytes, lease.connection.bytes, separator: UInt8(ascii: "|")) }
     }
 
     private func find(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

@@ -346,7 +346,7 @@ package final class RedisBackend {
         case .apply(let call):
             applied(call, reply)
         case .refresh(let call):
-            store?.delegate?.refreshed(PresenceReplies.indexes(reply, count: call.leases.count), tag: call.tag)
+            store?.delegate?.refreshed(PresenceReplies.indexes(reply, count: call.renewal.leases.count), tag: call.tag)
         case .find(let sweep): store?.found(sweep, reply)
         case .expire(let sweep): store?.expired(sweep, reply)
         case .states(let call): store?.stateRead(call, reply)

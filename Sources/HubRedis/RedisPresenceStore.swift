@@ -55,9 +55,9 @@ package final class RedisPresenceStore: PresenceStore {
         send(.apply(ApplyCall(operations: operations, partition: partition, tag: tag)))
     }
 
-    package func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant) {
-        precondition(leases.count <= PresenceLimits.leases, "\(leases.count) leases in one call")
-        send(.refresh(RefreshCall(leases: leases, partition: partition, tag: tag)))
+    package func refresh(_ renewal: LeaseRenewal, partition: Int, tag: RequestTag, at now: Instant) {
+        precondition(renewal.leases.count <= PresenceLimits.leases, "\(renewal.leases.count) leases in one call")
+        send(.refresh(RefreshCall(renewal: renewal, partition: partition, tag: tag)))
     }
 
     package func sweep(partition: Int, tag: RequestTag, at now: Instant) {

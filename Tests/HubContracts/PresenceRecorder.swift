@@ -111,8 +111,9 @@ final class PresenceNode {
     }
 
     /// The indexes that are missing; nil when it was refused or not answered.
-    func refresh(_ leases: [Lease]) -> [Int]? {
-        let tag = call { store.refresh(leases, partition: Partition.of(leases[0].user), tag: $0, at: fixture.now) }
+    func refresh(_ leases: [Lease], coversRecords: Bool = true) -> [Int]? {
+        let renewal = LeaseRenewal(leases: leases, coversRecords: coversRecords)
+        let tag = call { store.refresh(renewal, partition: Partition.of(leases[0].user), tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.refreshed[tag] != nil }
         guard case .success(let missing)? = recorder.refreshed[tag] else { return nil }
         return missing

@@ -361,10 +361,10 @@ struct PresenceMachineLeaseTests {
         var counts: [Name: Int] = [:]
         var times: [Instant] = []
         bench.pass(.seconds(300)) { action in
-            guard case .refresh(let leases, _, let tag) = action else { return }
-            #expect(leases.count <= 250)
+            guard case .refresh(let renewal, _, let tag) = action else { return }
+            #expect(renewal.leases.count <= 250)
             times.append(bench.now)
-            for lease in leases { counts[lease.connection, default: 0] += 1 }
+            for lease in renewal.leases { counts[lease.connection, default: 0] += 1 }
             bench.machine.refreshed(.success([]), tag: tag, at: bench.now)
         }
         #expect(counts.count == 1_600)
@@ -386,8 +386,42 @@ struct PresenceMachineLeaseTests {
         #expect(frozen.isEmpty)
         bench.machine.storeHealth(.up, at: bench.now)
         var refreshed: Set<Name> = []
-        bench.pass(.milliseconds(5_100)) { if case .refresh(let leases, _, _) = $0 { refreshed.formUnion(leases.map(\.connection)) } }
+        bench.pass(.milliseconds(5_100)) { if case .refresh(let renewal, _, _) = $0 { refreshed.formUnion(renewal.leases.map(\.connection)) } }
         #expect(refreshed.count == 500)
+    }
+
+    @Test("records are renewed with every fourth heartbeat, where userTTL allows it, and at once after trouble")
+    func recordsWithSomeHeartbeats() {
+        let bench = Bench()
+        bench.connect("c-1")
+        bench.settle()
+        var beats: [(at: Instant, coversRecords: Bool)] = []
+        let answer = { (action: PresenceAction) in
+            guard case .refresh(let renewal, _, let tag) = action else { return }
+            beats.append((bench.now, renewal.coversRecords))
+            bench.machine.refreshed(.success([]), tag: tag, at: bench.now)
+        }
+        bench.pass(.seconds(600), answer)
+        let timers = PresenceTimers()
+        #expect(timers.beatsOfRecord == 4)
+        let renewed = beats.filter(\.coversRecords).map(\.at)
+        #expect(beats.count >= 18 && renewed.count >= 4 && renewed.count <= beats.count / 4 + 2)
+        for (before, after) in zip(renewed, renewed.dropFirst()) { #expect(after.since(before) + timers.lease + timers.hold <= timers.userTTL) }
+
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.machine.storeHealth(.up, at: bench.now)
+        beats = []
+        bench.pass(.milliseconds(5_100), answer)
+        #expect(beats.map(\.coversRecords) == [true])
+    }
+
+    @Test("a record outlives the leases renewed since it was, and a hold", arguments: [
+        (300, 4), (149, 1), (180, 1), (182, 2), (215, 3), (240, 3), (248, 4),
+    ])
+    func beatsOfRecords(userTTL: Int, beats: Int) {
+        var timers = PresenceTimers()
+        timers.userTTL = .seconds(UInt64(userTTL))
+        #expect(timers.problems() == [] && timers.beatsOfRecord == beats)
     }
 
     @Test("a missing lease is restored only when its peer has proved that it lives")

@@ -140,11 +140,11 @@ final class PresenceWorld: PresenceStoreDelegate {
                 } else {
                     store.apply(operations, partition: partition, tag: tag, at: storeNow)
                 }
-            case .refresh(let leases, let partition, let tag):
+            case .refresh(let renewal, let partition, let tag):
                 if node.isCut {
                     node.machine.refreshed(.failure(cut), tag: tag, at: now)
                 } else {
-                    store.refresh(leases, partition: partition, tag: tag, at: storeNow)
+                    store.refresh(renewal, partition: partition, tag: tag, at: storeNow)
                 }
             case .sweep(let partition, let tag):
                 if node.isCut {

@@ -49,12 +49,14 @@ import Testing
         let publish = node.publish("x", id: "x", to: "chat:full")
         let more = node.apply(.up(.online), Array(newcomers))
         let refresh = node.refresh(known)
+        let leasesAlone = node.refresh(known, coversRecords: false)
         let leave = node.apply(.down(grace: .seconds(1)), [known[2]])
         let sweep = node.sweep(9)
         let probe = node.probe()
         #expect(
             fixture.run {
                 node.probes[probe] != nil && node.published[publish] != nil && node.applied[more] != nil && node.refreshed[refresh] != nil
+                    && node.refreshed[leasesAlone] != nil
                     && node.sweeps[sweep] != nil
                     && node.applied[leave] != nil
             })
@@ -64,6 +66,7 @@ import Testing
         #expect(code(node.published[publish]) == .storeFull)
         #expect(code(node.applied[more]) == .storeFull)
         #expect(node.refreshed[refresh] == .success([]))
+        #expect(node.refreshed[leasesAlone] == .success([]))
         #expect(code(node.sweeps[sweep]) == .storeFull)
         #expect(code(node.applied[leave]) == nil)
         // The message to ourselves came back, and all the same nothing can be kept.

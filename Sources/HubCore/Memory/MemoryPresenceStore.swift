@@ -77,7 +77,8 @@ package final class MemoryPresenceStore: PresenceStore {
         feed(events, partition: partition)
     }
 
-    package func refresh(_ leases: [Lease], partition: Int, tag: RequestTag, at now: Instant) {
+    package func refresh(_ renewal: LeaseRenewal, partition: Int, tag: RequestTag, at now: Instant) {
+        let leases = renewal.leases
         precondition(leases.count <= PresenceLimits.leases, "\(leases.count) leases in one call")
         if let error = faults.refusal() { return outputs.append(.refreshed(.failure(error), tag)) }
         var missing: [Int] = []

@@ -6,7 +6,7 @@ import HubWire
 package enum PresenceAction: Sendable, Equatable {
     // For the store.
     case apply([PresenceOperation], partition: Int, tag: RequestTag)
-    case refresh([Lease], partition: Int, tag: RequestTag)
+    case refresh(LeaseRenewal, partition: Int, tag: RequestTag)
     case sweep(partition: Int, tag: RequestTag)
     case read([Name], tag: RequestTag)
     /// Users of whom nobody here hears any more, and such of whom somebody does: for stores that hear only of those that are named.

@@ -27,6 +27,9 @@ extension PresenceMachine {
     }
 
     private mutating func heartbeat(_ partition: Int, at now: Instant) {
+        // After trouble everything is looked at.
+        let coversRecords = partitions[partition].isHurried || partitions[partition].beatsUntilRecords <= 0
+        partitions[partition].beatsUntilRecords = (coversRecords ? timers.beatsOfRecord : partitions[partition].beatsUntilRecords) - 1
         if partitions[partition].isHurried {
             partitions[partition].isHurried = false
             partitions[partition].nextHeartbeat = now + timers.heartbeat.scaled(by: Double(partition + 1) / Double(Partition.count))
@@ -42,7 +45,7 @@ extension PresenceMachine {
                 Lease(user: users[Int(connections[Int(place)].user)].name, connection: connections.name(Int(place)))
             }
             let tag = open(.refresh(partition: partition, leases: leases), at: now)
-            actions.append(.refresh(leases, partition: partition, tag: tag))
+            actions.append(.refresh(LeaseRenewal(leases: leases, coversRecords: coversRecords), partition: partition, tag: tag))
             start = end
         }
     }

@@ -87,6 +87,8 @@ package struct PresenceMachine: ~Copyable {
         var hasGap = false
         /// The next heartbeat is out of turn, after the store came back or refused; then the partition goes to its own place in the period.
         var isHurried = false
+        /// Heartbeats until one renews the users' records too.
+        var beatsUntilRecords = 0
         var nextHeartbeat: Instant
         var nextSweep: Instant
     }

@@ -4,6 +4,13 @@ extension PresenceTimers {
     /// After a reconnect to the store each partition is refreshed within this time: 5 s, at most a sixth of the heartbeat.
     package var refreshJitter: Span { min(.seconds(5), heartbeat.scaled(by: 1.0 / 6)) }
 
+    /// Every so many heartbeats the users' records are renewed beside the leases: a record has to outlive the leases that were renewed since, and a
+    /// hold. Four at most (redis-design.md §9), so that a record which is lost alone is found within four heartbeats (decision 0295).
+    package var beatsOfRecord: Int {
+        let longestBeat = heartbeat.scaled(by: 1.1)
+        return max(1, min(4, Int(userTTL.minus(lease).minus(hold).nanoseconds / longestBeat.nanoseconds)))
+    }
+
     /// Every broken relation between the timers, as a sentence for people that names the settings. Empty: all is well.
     package func problems() -> [String] {
         var problems: [String] = []

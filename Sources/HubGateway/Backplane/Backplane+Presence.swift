@@ -8,7 +8,7 @@ extension Backplane: PresenceStoreDelegate {
         for action in machine.takeActions(at: now) {
             switch action {
             case .apply(let operations, let partition, let tag): store.apply(operations, partition: partition, tag: tag, at: now)
-            case .refresh(let leases, let partition, let tag): store.refresh(leases, partition: partition, tag: tag, at: now)
+            case .refresh(let renewal, let partition, let tag): store.refresh(renewal, partition: partition, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
             case .follow(let users): store.follow(users)

@@ -162,7 +162,7 @@ struct ApplyCall {
 }
 
 struct RefreshCall {
-    var leases: [Lease]
+    var renewal: LeaseRenewal
     var partition: Int
     var tag: RequestTag
 }

@@ -15,9 +15,10 @@ local swept = tonumber(meta[1] or '')
 local holdUntil = tonumber(meta[2] or '') or 0
 if swept and now >= swept and now - swept < interval then return {} end
 
--- Keys that hold something else are errors before anything is written.
-redis.call('ZSCORE', KEYS[1], '')
-redis.call('ZSCORE', KEYS[2], '')
+-- Deadlines that only a clock which went back explains. Read first: keys that hold something else are errors before anything is written.
+local far = '(' .. text(now + lease + 5000)
+local ahead = {}
+for i = 1, 2 do ahead[i] = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LIMIT', 0, limit) end
 -- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
 redis.call('HSET', KEYS[3], 'sw', text(now))
 if not swept then
@@ -29,11 +30,8 @@ elseif now < swept or now - swept > gapMax then
   if (tonumber(meta[3] or '') or 0) > now + hold then redis.call('HSET', KEYS[3], 'wa', text(now + hold)) end
 end
 
--- Deadlines that only a clock which went back explains.
-local far = '(' .. text(now + lease + 5000)
 for i = 1, 2 do
-  local members = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LIMIT', 0, limit)
-  for j = 1, #members do redis.call('ZADD', KEYS[i], 'XX', text(now + lease), members[j]) end
+  for j = 1, #ahead[i] do redis.call('ZADD', KEYS[i], 'XX', text(now + lease), ahead[i][j]) end
 end
 
 if now < holdUntil then return {} end

@@ -1,7 +1,9 @@
--- Prolongs leases of one partition and their users' records.
--- KEYS: 1 leases, then the user record of each member. ARGV: 1 lease, 2 user ttl (ms each), then members
--- Reply: the indexes, from 0, of members whose lease or record is gone. PEXPIRE is the first write: it works when memory is full.
+-- Prolongs leases of one partition and, where they are named, their users' records.
+-- KEYS: 1 leases, then the user record of each member, or none. ARGV: 1 lease, 2 user ttl (ms each), then members
+-- Reply: the indexes, from 0, of members whose lease or record is gone.
 local missing, isMissing = {}, {}
+-- Changes nothing, and is a first write that works when memory is full, after which ZADD does too.
+redis.call('PERSIST', KEYS[1])
 for i = 2, #KEYS do
   -- What holds something else by now is gone for us, and gets no time to live.
   local isOthers = type(redis.pcall('HLEN', KEYS[i])) == 'table'

@@ -127,10 +127,10 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         return tag
     }
 
-    func refresh(_ users: [Name], connection: Name = "aaaaaaaaaaaa-1") -> RequestTag {
+    func refresh(_ users: [Name], connection: Name = "aaaaaaaaaaaa-1", coversRecords: Bool = true) -> RequestTag {
         let tag = tag()
-        store.refresh(
-            users.map { Lease(user: $0, connection: connection) }, partition: Partition.of(users[0]), tag: tag, at: fixture.now)
+        let renewal = LeaseRenewal(leases: users.map { Lease(user: $0, connection: connection) }, coversRecords: coversRecords)
+        store.refresh(renewal, partition: Partition.of(users[0]), tag: tag, at: fixture.now)
         return tag
     }
 
