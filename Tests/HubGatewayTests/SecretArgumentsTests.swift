@@ -24,7 +24,8 @@ struct SecretArgumentsTests {
             #expect(shown("--node", assignment) == assignment && shown(assignment) == assignment)
         }
         for assignment in [
-            "limits.channels=100", "node=a@b", "redis.url=redis://host:1", "redis.passwordFile=/x", "hooks.url=https://host:8443", "hooks.url=https://host/",
+            "limits.channels=100", "node=a@b", "redis.url=redis://host:1", "redis.passwordFile=/x", "hooks.url=https://host:8443",
+            "hooks.url=https://host/",
             "auth.secret=x", "x", "=x", "",
         ] {
             #expect(shown("--set", assignment) == assignment)

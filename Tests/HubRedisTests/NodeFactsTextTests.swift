@@ -31,6 +31,8 @@ struct NodeFactsTextTests {
         #expect(parse("3;north\nzpq")?.facts.notAsked == [.publish])
         #expect(parse("3;north\n")?.facts.notAsked == [])
         #expect(parse("3;")?.name == nil && parse("3;\u{1}")?.name == nil && parse("3;")?.facts.connections == 3)
-        for text in ["", "3", ";north", "x;north", "-1;north", "99999999999999999999;north", "\n", "3\n;north"] { #expect(parse(text) == nil, "\(text)") }
+        for text in ["", "3", ";north", "x;north", "-1;north", "99999999999999999999;north", "\n", "3\n;north"] {
+            #expect(parse(text) == nil, "\(text)")
+        }
     }
 }

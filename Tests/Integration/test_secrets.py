@@ -206,7 +206,7 @@ def test_hub_swarm_s_redis_keeps_its_password_from_proc(start):
     assert redis.command("CONFIG", "SET", "requirepass", REDIS) == "+OK"
     hub = start(Hub, redis=f"redis://:{REDIS}@127.0.0.1:{redis.port}")
     swarm = subprocess.Popen(
-        [BINARIES / "hub-swarm", "--url", hub.url, "--bots", "2", "--rooms", "1", "--seconds", "3", "--hub-pid", str(hub.process.pid),
+        [BINARIES / "hub-swarm", "--url", hub.url, "--bots", "2", "--rooms", "1", "--seconds", "3", "--rate", "5", "--hub-pid", str(hub.process.pid),
          "--redis", f"redis://:{REDIS}@127.0.0.1:{redis.port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         eventually(lambda: "********" in arguments_of(swarm.pid), 10)
