@@ -1,15 +1,20 @@
 """Several publications of one connection are asked about at once (ask.ahead), and everything keeps its order (docs/ask.md)."""
 
+import json
 import random
+import signal
 import threading
 import time
 
 import pytest
 
-from backend import Backend, Gate
-from hub import eventually
+from backend import SECRET as ASK_SECRET, Backend, Gate
+from client import Client
+from hub import Hub, eventually
 from hub import request as ask_api
+from sse import Stream
 from test_ask import join, node
+from tokens import SECRET, mint
 
 
 @pytest.fixture
@@ -153,3 +158,79 @@ def test_whatever_a_client_mixes_each_request_is_answered_once_and_publications_
             assert numbers == sorted(numbers)
         allowed = {answer["id"] for answer in got if kinds[answer["id"]] == "chat" and answer["type"] == "ack"}
         assert {number for _, number in heard} == allowed
+
+
+def test_a_token_that_ends_while_many_wait_ends_them_all(start, backend):
+    hub = node(start, backend, "publish", **{"ask.deadline": "9s"})
+    gate = Gate()
+    backend.answer = gate
+    with Client(hub, token=mint("alice", seconds=3)) as alice:
+        for number in range(20):
+            alice.send({"type": "chat", "id": number, "channel": "room:1", "payload": {"number": number}})
+        eventually(lambda: len(backend.asked("publish")) == 8)
+        assert alice.expect_close()[0] == 4002
+    gate.open()
+    eventually(lambda: hub.metric('hub_ask_under_way{ask="publish"}') == 0)
+    assert ask_api(f"{hub.url}/v1/channels/room:1/history", key="boss")[2]["publications"] == []
+
+
+def test_those_who_go_while_many_wait_leave_nothing_behind(start, backend):
+    hub = node(start, backend, "publish", **{"ask.deadline": "9s", "ask.concurrency": 64})
+    backend.answer = lambda question: time.sleep(0.02) or {"allow": True}
+    for _ in range(3):
+        crowd = [join(hub, f"user{number}") for number in range(40)]
+        for client in crowd:
+            for number in range(30):
+                client.send({"type": "chat", "id": number, "channel": "room:1", "payload": {"number": number}})
+        for place, client in enumerate(crowd):
+            client.vanish() if place % 2 else client.send({"type": "leave"})
+        # Places in the loops' tables are used again: whoever comes next gets its own answers and no others.
+        with join(hub, "next") as client:
+            for number in range(20):
+                client.send({"type": "chat", "id": f"mine-{number}", "channel": "room:2", "payload": {"number": number}})
+            assert [answer["id"] for answer in said(client, 20)] == [f"mine-{number}" for number in range(20)]
+            assert client.gather(0.1) == []
+    eventually(lambda: hub.metric('hub_ask_under_way{ask="publish"}') == 0, 30)
+
+
+def test_settings_that_change_while_many_wait_lose_nothing_and_change_no_order(start, backend, tmp_path):
+    config = tmp_path / "hub.json5"
+
+    def write(ask, room):
+        config.write_text(json.dumps({"auth": {"keys": [{"alg": "HS256", "secret": SECRET}]}, "namespaces": {"*": {"rights": ["*"]}, "room": room}, "ask": ask}))
+
+    asked = {"secret": ASK_SECRET, "publish": {"url": backend.url("publish")}, "ahead": 4}
+    write(asked, {"ask": ["publish"]})
+    hub = start(Hub, dev=False, config=config)
+    for change in (({**asked, "ahead": 1}, {"ask": ["publish"]}), (asked, {}), ({}, {})):
+        write(asked, {"ask": ["publish"]})
+        hub.signal(signal.SIGHUP)
+        backend.answer = lambda question: {"allow": True}
+        with join(hub, "alice") as alice, join(hub, "bob") as bob:
+            before = len(backend.questions)
+            eventually(lambda: alice.request("chat", channel="room:1", payload={}) and len(backend.questions) > before)
+            bob.subscribe("room:1")
+            gate = Gate()
+            backend.answer = gate
+            before = len(backend.questions)
+            for number in range(30):
+                alice.send({"type": "chat", "id": 1000 + number, "channel": "room:1", "payload": {"number": number}})
+            eventually(lambda: len(backend.questions) >= before + 1)
+            write(*change)
+            reloads = hub.log.count("configuration.reloaded")
+            hub.signal(signal.SIGHUP)
+            eventually(lambda: hub.log.count("configuration.reloaded") > reloads)
+            gate.open()
+            assert [answer["id"] for answer in said(alice, 30)] == [1000 + number for number in range(30)]
+            assert [bob.expect(type="chat")["payload"]["number"] for _ in range(30)] == list(range(30))
+
+
+def test_posts_of_a_stream_are_asked_about_ahead_as_well_in_order(start, backend):
+    hub = node(start, backend, "publish")
+    backend.answer = lambda question: time.sleep(0.05 if question["payload"]["number"] % 3 else 0) or {"allow": question["payload"]["number"] % 4 != 1}
+    alice = Stream(hub, token=mint("alice"))
+    for number in range(40):
+        alice.send({"type": "chat", "id": number, "channel": "room:1", "payload": {"number": number}})
+    answers = said(alice, 40)
+    assert [answer["id"] for answer in answers] == list(range(40))
+    assert [answer["id"] for answer in answers if answer["type"] == "error"] == list(range(1, 40, 4))
