@@ -200,16 +200,16 @@ extension PresenceStoreContract {
 
     @Sendable static func nodes(_ fixture: any PresenceStoreFixture) {
         let (one, two) = PresenceNode.pair(fixture)
-        if two !== one { #expect(two.announce(connections: 5) != nil) }
+        if two !== one { #expect(two.announce(connections: 5, notAsked: [.connect, .publish]) != nil) }
         let entries = one.announce(connections: 3) ?? []
         let own = entries.first { $0.incarnation == one.incarnation }
         #expect(own?.name == "north")
-        #expect(own?.connections == 3)
+        #expect(own?.facts == NodeFacts(connections: 3))
         if let own { #expect(own.left > 20_000 && own.left <= 30_000) }
         if two !== one {
             let other = entries.first { $0.incarnation == two.incarnation }
             #expect(other?.name == "south")
-            #expect(other?.connections == 5)
+            #expect(other?.facts == NodeFacts(connections: 5, notAsked: [.connect, .publish]))
         }
     }
 }

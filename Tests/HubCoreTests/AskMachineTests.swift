@@ -180,9 +180,13 @@ struct AskMachineTests {
     func doubles() throws {
         let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .failed)
-        for pause: UInt64 in [5, 10, 20, 40, 60, 60] {
-            #expect(stage.spared() == .seconds(pause))
-            stage.wait(.seconds(pause))
+        for (opened, pause) in [5, 10, 20, 40, 60, 60].enumerated() {
+            #expect(stage.spared() == .seconds(UInt64(pause)))
+            // What metrics tell: how often, and how long yet.
+            #expect(stage.machine.openedCount == UInt64(opened + 1))
+            #expect(stage.machine.pauseLeft(at: stage.now) == .seconds(UInt64(pause)))
+            stage.wait(.seconds(UInt64(pause)))
+            #expect(stage.machine.pauseLeft(at: stage.now) == .zero)
             #expect(try stage.answer(1, .failed) == nil)
         }
         stage.wait(.seconds(60))

@@ -473,7 +473,7 @@ struct PresenceMachineLeaseTests {
                     sweeps += 1
                     bench.machine.swept(.success(0), partition: partition, tag: tag, at: bench.now)
                 case .announce(_, let tag):
-                    let entries = (0..<nodes).map { NodeEntry(incarnation: "n", name: "n", left: UInt64($0), connections: 0) }
+                    let entries = (0..<nodes).map { NodeEntry(incarnation: "n", name: "n", left: UInt64($0), facts: NodeFacts()) }
                     bench.machine.nodes(.success(entries), tag: tag, at: bench.now)
                 default: break
                 }

@@ -158,7 +158,7 @@ final class PresenceWorld: PresenceStoreDelegate {
                 } else {
                     store.read(users, tag: tag, at: storeNow)
                 }
-            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: storeNow)
+            case .announce(let connections, let tag): store.announce(NodeFacts(connections: connections), tag: tag, at: storeNow)
             case .follow, .unfollow: break
             case .probe(let connection): node.probed.append(connection)
             case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }

@@ -250,6 +250,29 @@ def test_after_a_redis_that_restarts_without_data_what_happens_is_told_again_and
         assert places == sorted(places)
 
 
+def test_who_is_back_before_the_first_sweep_was_never_away_however_long_no_node_lived(start, receiver):
+    """Longer than presence.userTTL: the record of a user whose connection nobody has ended yet must outlive that."""
+    redis = start(RedisServer)
+    # Whoever comes within the hold is back before its old connection is found.
+    timers = {"presence.hold": "6s", "presence.userTTL": "10s"}
+    hub = start(Hub, name="first", redis=redis.url, settings={**QUICK, **settings(receiver), **timers})
+    time.sleep(7)
+    ann, bob = Client(hub, user="ann"), Client(hub, user="bob")
+    expect_types(receiver, "ann", ["user.online"])
+    expect_types(receiver, "bob", ["user.online"])
+    hub.kill()
+    time.sleep(12)
+    hub = start(Hub, name="second", redis=redis.url, settings={**QUICK, **settings(receiver), **timers})
+    with Client(hub, user="ann"):
+        # bob doesn't come: that is told once the hold is over, and by then ann would have been told of, too.
+        expect_types(receiver, "bob", ["user.online", "user.offline"])
+        assert receiver.types("ann") == ["user.online"]
+        assert request(f"{hub.url}/v1/presence/ann")[2]["status"] == "online"
+    expect_types(receiver, "ann", ["user.online", "user.offline"])
+    for client in (ann, bob):
+        client.socket.close()
+
+
 def test_failures_of_every_kind_cost_nothing_but_time(start, receiver):
     redis = start(RedisServer)
     hubs = begin(start, receiver, redis, ("north", "south"))

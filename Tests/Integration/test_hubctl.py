@@ -196,6 +196,24 @@ def test_an_answer_in_nobodys_words_hints_at_a_proxy(body):
     assert told.returncode == 1 and "HTTP 503 without an explanation" in told.stderr and "Is a proxy in front" in told.stderr, told
 
 
+@pytest.mark.parametrize("command, answer", [
+    (("disconnect", "ann"), b'{"user":"ann","before":1,"expires":1796011158488,"kept":false,"message":"the store is full: \x5cu001b nodes"}'),
+    (("revoke", "--user", "ann"), b'{"user":"ann","before":1,"expires":1796011158488,"kept":false,"message":"the store is full: nodes"}'),
+])
+def test_a_revocation_that_nobody_keeps_is_said_so_plainly(command, answer):
+    def tell(body):
+        with answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:
+            told = run("hubctl", "--url", url, *command)
+            assert told.returncode == 0 and "ann" in told.stdout and "\x1b" not in told.stderr, told
+            return told
+
+    told = tell(answer)
+    assert "NOT KEPT: the store is full" in told.stderr and "kept until" not in told.stdout, told
+    # One that is kept needs no such word.
+    told = tell(answer.partition(b',"kept"')[0] + b"}")
+    assert told.stderr == "" and (command[0] == "disconnect") == ("kept until" not in told.stdout), told
+
+
 def test_a_hub_s_words_are_harmless_on_a_terminal_and_bounded():
     body = b'{"error":{"code":"unavailable","message":"\x1b[31mred' + b"x" * 3000 + b'"}}'
     with answering(b"HTTP/1.1 503 No\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:

@@ -77,6 +77,8 @@ package struct AskMachine: Sendable {
     private var succeeded = 0
     /// Openings since it last went well.
     private var openings = 0
+    /// How often it opened, or a probe failed, since the start.
+    package private(set) var openedCount: UInt64 = 0
     private var lastProbe: UInt64 = 0
 
     package init(_ limits: Limits) { self.limits = limits }
@@ -88,6 +90,12 @@ package struct AskMachine: Sendable {
     }
 
     package var keptCount: Int { entries.count }
+
+    /// How long nobody will be asked yet; zero: somebody is, or may be.
+    package func pauseLeft(at now: Instant) -> Span {
+        if case .open(let until) = breaker, until > now { return until.since(now) }
+        return .zero
+    }
 
     /// Other limits, or another backend: nothing that was learnt counts.
     package mutating func setLimits(_ limits: Limits) {
@@ -163,6 +171,7 @@ package struct AskMachine: Sendable {
         let pause = Span(nanoseconds: doubled.overflow ? .max : doubled.partialValue)
         breaker = .open(until: now + max(limits.pause, min(pause, Self.pauseMax)))
         openings += 1
+        openedCount += 1
     }
 
     private mutating func keep(_ answer: AskAnswer, _ key: Key, at now: Instant) {

@@ -119,10 +119,9 @@ package final class MemoryPresenceStore: PresenceStore {
 
     package var clockOffset: Int64? { Int64(clamping: wallClockAtStart) - Int64(clamping: startedAt.nanoseconds / 1_000_000) }
 
-    package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
+    package func announce(_ facts: NodeFacts, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.nodes(.failure(error), tag)) }
-        let entry = NodeEntry(
-            incarnation: node, name: nodeName, left: PresenceLimits.nodeHolds.milliseconds, connections: connections)
+        let entry = NodeEntry(incarnation: node, name: nodeName, left: PresenceLimits.nodeHolds.milliseconds, facts: facts)
         outputs.append(.nodes(.success([entry]), tag))
     }
 

@@ -19,6 +19,8 @@ struct Asking {
     var purpose: Purpose
     var kind: AskKind
     var since: Instant
+    /// Its place in the connection's line, of a publication.
+    var number: UInt64 = 0
     /// By the wall clock.
     var asked: UInt64
 }
@@ -51,68 +53,68 @@ extension GatewayLoop {
         let key = asks.insert(asking)
         guard let reply = asker?.ask(question, loop: number, tag: key) else {
             if case .opening = purpose { return }
-            sessions[Int(id.index)].waiting += 1
-            askingCounts[id.index, default: 0] += 1
-            if sessions[Int(id.index)].phase == .open { sessions[Int(id.index)].phase = .held }
-            return
+            return beginAsking(id)
         }
         // Known: as if nobody had been asked.
         _ = asks.remove(key)
         carryOut(asking, reply)
     }
 
+    func beginAsking(_ id: ConnectionID) {
+        sessions[Int(id.index)].waiting += 1
+        askingCounts[id.index, default: 0] += 1
+        if sessions[Int(id.index)].phase == .open { sessions[Int(id.index)].phase = .held }
+    }
+
     func asked(_ reply: AskShell.Reply, tag: UInt64) {
         guard let asking = asks.remove(tag) else { return }
         let id = asking.connection
         guard isCurrent(id) else { return forget(asking) }
-        if case .opening = asking.purpose { return carryOut(asking, reply) }
-        carryOut(asking, reply)
-        // A refusal that waits for earlier acks keeps the connection waiting.
-        if refusalsDeferred[id.index] == nil { endAsking(id) }
+        switch asking.purpose {
+        case .opening: carryOut(asking, reply)
+        case .publication:
+            askLines[id.index]?.answer(asking.number, asking, reply)
+            advance(id)
+        case .refresh, .subscription:
+            carryOut(asking, reply)
+            endAsking(id)
+            release(id)
+        }
     }
 
-    private func endAsking(_ id: ConnectionID) {
+    func endAsking(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].waiting -= 1
         let left = (askingCounts[id.index] ?? 1) - 1
         askingCounts[id.index] = left > 0 ? left : nil
-        release(id)
-    }
-
-    /// Earlier requests have been acknowledged: a refusal that came before those may be told.
-    func tellDeferred(_ id: ConnectionID) {
-        guard !refusalsDeferred.isEmpty, isCurrent(id), sessions[Int(id.index)].unanswered == 0,
-            let (error, requestId) = refusalsDeferred.removeValue(forKey: id.index)
-        else { return }
-        refuse(error, requestId, on: id)
-        endAsking(id)
     }
 
     /// Too much has come from one that waits for an answer: the rest waits in the kernel.
     func holdBackReading(_ id: ConnectionID, holding bytes: Int) {
         let limits = configuration.limits
         guard askingCounts[id.index] != nil,
-            bytes > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
+            bytes + (askLines[id.index]?.bytes ?? 0)
+                > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
         else { return }
         net.holdReading(id)
     }
 
-    private static let heldBytes = 64 * 1024
+    static let heldBytes = 64 * 1024
 
     /// The connection that asked has gone, or goes.
-    private func forget(_ asking: Asking) {
+    func forget(_ asking: Asking) {
         if case .subscription(let batch, _, _, _) = asking.purpose { _ = batches.remove(batch) }
     }
 
     func forgetAsking(of index: UInt32) {
         askingCounts[index] = nil
-        refusalsDeferred[index] = nil
+        askLines[index] = nil
         tokensShown[index] = nil
     }
 
     // MARK: Answers
 
-    private func carryOut(_ asking: Asking, _ reply: AskShell.Reply) {
+    func carryOut(_ asking: Asking, _ reply: AskShell.Reply) {
         let id = asking.connection
         guard net.isOpen(id), sessions[Int(id.index)].phase != .leaving else { return forget(asking) }
         // What ended meanwhile is over, whatever the backend says.
@@ -126,13 +128,15 @@ extension GatewayLoop {
         case .refresh(let claims, let requestId): refreshed(ruling, asking, claims, requestId, on: id)
         case .subscription(let batch, let place, let channel, let position):
             subscribed(ruling, batch: batch, place, channel, position, on: id)
-        case .publication(let publication, let channel, let attempt, let requestId):
-            published(ruling, publication, channel, attempt, requestId, since: asking.since, on: id)
+        case .publication:
+            if let error = publish(asking, ruling), case .publication(_, _, _, let requestId) = asking.purpose {
+                refuse(error, requestId, on: id)
+            }
         }
     }
 
     /// What counts: the answer, or what the configuration says for when there's none.
-    private func ruling(_ reply: AskShell.Reply, _ kind: AskKind, on id: ConnectionID) -> Result<AskAllowance, WireError> {
+    func ruling(_ reply: AskShell.Reply, _ kind: AskKind, on id: ConnectionID) -> Result<AskAllowance, WireError> {
         switch reply {
         case .answer(let answer):
             switch answer.verdict {
@@ -260,38 +264,6 @@ extension GatewayLoop {
             let rights = sessions[Int(id.index)].rights
             guard rights.maySubscribe(to: channel) else { return settle(batch, place, .failure(rights.refusal(.subscribe, in: channel))) }
             join(id, channel, position, batch: batch, place: place)
-        }
-    }
-
-    // MARK: publish
-
-    func askPublication(
-        _ publication: Publication, _ channel: Name, _ attempt: PublishAttempt?, _ requestId: RequestID, on id: ConnectionID
-    ) {
-        ask(.publish(publication, channel: channel), for: .publication(publication, channel: channel, attempt, requestId), on: id)
-    }
-
-    private func published(
-        _ ruling: Result<AskAllowance, WireError>, _ publication: Publication, _ channel: Name, _ attempt: PublishAttempt?,
-        _ requestId: RequestID, since: Instant, on id: ConnectionID
-    ) {
-        do throws(WireError) {
-            let allowance = try ruling.get()
-            let rights = sessions[Int(id.index)].rights
-            guard rights.mayPublish(to: channel) else { throw rights.refusal(.publish, in: channel) }
-            var publication = publication
-            publication.time = wallMilliseconds()
-            if let payload = allowance.payload {
-                publication.payload = payload
-                publication.payloadFormat = .json
-            }
-            // By the sender's clock it's older by now.
-            let older = attempt.map { Boxed(PublishAttempt(age: $0.age + net.now.since(since), since: $0.since)) }
-            pass(publication, channel, older, requestId, on: id)
-        } catch {
-            // Earlier acks come first.
-            guard sessions[Int(id.index)].unanswered > 0, askingCounts[id.index] != nil else { return refuse(error, requestId, on: id) }
-            refusalsDeferred[id.index] = (error, requestId)
         }
     }
 }

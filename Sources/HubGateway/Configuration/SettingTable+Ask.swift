@@ -33,6 +33,9 @@ extension SettingTable {
                 "For one question and its answer, the time in the queue included."),
             .integer("ask.concurrency", \.ask.concurrency, 1...256, "Questions of one kind under way from this node."),
             .integer("ask.queue", \.ask.queue, 0...100_000, "Questions of one kind that wait; beyond it asking has failed."),
+            .integer(
+                "ask.ahead", \.ask.ahead, 1...64, live: true,
+                "Publications of one connection that are asked about at once; they're published in their order whatever is answered first."),
             .duration(
                 "ask.cache", \.ask.cache, .zero ... .seconds(3600), live: true,
                 "How long answers about connections and subscriptions hold for the same question that have no ttl; 0s: they don't."),

@@ -120,10 +120,8 @@ extension GatewayLoop {
             let broken = asker?.broken ?? []
             return .json(200) { body in
                 body.field("status", "ready")
-                guard !broken.isEmpty else { return }
                 // Other nodes can reach the backend no better.
-                body.key("notAsked")
-                body.array { list in for kind in broken { list.string(kind.name) } }
+                body.notAsked(broken)
             }
         // Every node has the same store: another one could do no better, and those who only listen are served.
         case .full(let reason): return readiness(200, "storeFull", reason)

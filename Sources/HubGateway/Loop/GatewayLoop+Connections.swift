@@ -168,8 +168,8 @@ extension GatewayLoop: ServerHandler {
     func answered(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].unanswered -= 1
-        tellDeferred(id)
-        release(id)
+        // A refusal may have waited for this.
+        if !askLines.isEmpty, askLines[id.index] != nil { advance(id) } else { release(id) }
     }
 
     /// Lets a held connection go on once all that it waits for has been answered.
@@ -223,20 +223,12 @@ extension GatewayLoop: ServerHandler {
                 return
             }
             switch sessions[Int(id.index)].phase {
-            case .held where isPing(bytes, format): handle(bytes, on: id)
+            case .held where passesHeld(bytes, format, on: id): handle(bytes, on: id)
             case .opening, .held: keepEarly(bytes, of: id)
             case .anonymous, .open: handle(bytes, on: id)
             case .leaving: return
             }
         }
-    }
-
-    /// What is held may wait for a store that's away, and a client that pings wants to know whether its connection lives.
-    private func isPing(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
-        if case .request(let request) = EnvelopeScanner.scan(bytes, format: format, depthMax: configuration.limits.depth) {
-            return request.type == .ping
-        }
-        return false
     }
 
     /// What comes before the welcome, or while a subscription is being made, waits, in order and within a bound.

@@ -158,10 +158,9 @@ enum PresenceReplies {
         var nodes: [NodeEntry] = []
         for index in stride(from: 2, to: 1 + count, by: 3) {
             guard let incarnation = reply.string(index).flatMap({ Name(validating: $0) }), let left = reply.string(index + 1)?.decimal,
-                var facts = reply.string(index + 2), let connections = facts.take(until: UInt8(ascii: ";"), limit: 19)?.decimal
+                let text = reply.string(index + 2), let (facts, name) = NodeFactsText.parse(text)
             else { continue }
-            let name = Name(validating: facts) ?? incarnation
-            nodes.append(NodeEntry(incarnation: incarnation, name: name, left: left, connections: connections))
+            nodes.append(NodeEntry(incarnation: incarnation, name: name ?? incarnation, left: left, facts: facts))
         }
         return nodes
     }
