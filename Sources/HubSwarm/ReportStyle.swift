@@ -16,7 +16,7 @@ enum ReportStyle {
         .verdict.good { border-color: var(--good); } .verdict.good strong { color: var(--good); }
         .verdict.bad { border-color: var(--bad); } .verdict.bad strong { color: var(--bad); }
         .verdict.warn { border-color: var(--warn); } .verdict.warn strong { color: var(--warn); }
-        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(104px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
+        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(165px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
         .tiles div { background: var(--sheet); border-radius: 6px; padding: 10px 12px; }
         .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 18px; white-space: nowrap; font-weight: 600; font-variant-numeric: tabular-nums; }
         .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 18px; }
