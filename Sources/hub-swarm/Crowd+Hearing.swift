@@ -31,7 +31,10 @@ extension Crowd {
         case .violation: recorder.failed("violation")
         case .system(let envelope):
             // Signs were left out, which is announced: what was seen typing may have stopped.
-            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) { ended.insert(client) }
+            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) {
+                ended.insert(client)
+                bots[client].signsSince = Clock.now()
+            }
         case .members, .ignored: break
         }
     }
@@ -43,9 +46,11 @@ extension Crowd {
         if bots[client].wasIn { tally.reconnects += 1 } else { tally.everIn += 1 }
         bots[client].wasIn = true
         bots[client].isIn = true
-        if bots[client].shown == .offline { bots[client].shown = .online }
         bots[client].shownSince = bots[client].attempted
         presence?.came(bots[client].user, at: now)
+        // A status that was asked for before is asked for again: then its answer makes it sure.
+        bots[client].isStatusUnsure = bots[client].hasAskedStatus
+        noteStatus(bots[client].user)
         sendBacklog(client)
     }
 
@@ -157,6 +162,9 @@ extension Crowd {
         case .watch:
             presence?.watching(client, since: Clock.now())
             told(envelope.users, message, client, isAnswer: true)
+        case .presence:
+            bots[client].isStatusUnsure = false
+            noteStatus(bots[client].user)
         default: break
         }
     }
@@ -222,7 +230,10 @@ extension Crowd {
         if wasOpen { connected -= 1 }
         wentAway(client, now)
         presence?.ended(client)
+        bots[client].isStatusUnsure = false
+        noteStatus(bots[client].user)
         ended.insert(client)
+        bots[client].signsSince = now
         // Whoever leaves in the end has been judged by then.
         if case .leaving = phase { return }
         let joined = scenario.rooms.joined
