@@ -281,8 +281,8 @@ package final class RedisBackend {
         for master in masters.all where master.link.isUp {
             let lanes = link.openLanes(of: master)
             while master.link.owedReplies < RedisBackend.readHeadroom, let index = subscriber.set.takeRead(in: lanes) {
-                let entry = subscriber.set[index]
-                link.send(.position(index: index, generation: entry.generation, entry.subject))
+                let generation = subscriber.set.generation(of: index)
+                link.send(.position(index: index, generation: generation, subscriber.set.subject(of: index)))
             }
         }
     }
@@ -324,7 +324,7 @@ package final class RedisBackend {
     }
 
     func answerWaiters(_ index: Int, _ channel: Name, before: Position? = nil) {
-        guard let position = before ?? subscriber.set[index].chain.position else { return }
+        guard let position = before ?? subscriber.set.position(of: index) else { return }
         for waiter in subscriber.set.takeWaiters(index) {
             broker?.delegate?.subscribed(channel, .success(position), tag: waiter.tag)
         }
@@ -416,7 +416,7 @@ package final class RedisBackend {
 
     /// A message on one of our pub/sub channels.
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) {
-        let subject = subscriber.set[index].subject
+        let subject = subscriber.set.subject(of: index)
         if case .probe = subject { return probeCameBack(body) }
         if case .user(let user) = subject {
             if store?.heard(body, of: user) != true { foreignMessages += 1 }

@@ -80,8 +80,7 @@ package final class RedisBroker: Broker {
     package func subscribe(_ channel: Name, tag: RequestTag, at now: Instant) {
         let set = backend.subscriber
         let index = set.set.want(backend.keys.liveChannel(channel), .channel(channel))
-        let isLeaving = set.set[index].state == .unsubscribing
-        if set.set[index].chain.position != nil && !isLeaving {
+        if set.set.position(of: index) != nil && !set.set.isAt(.unsubscribing, index) {
             // Known already: also while the links are down, since a re-link checks it and announces what was missed. The position is
             // taken when the answer is given: until then more may be delivered.
             answers.append(.subscribed(channel, tag))
@@ -140,7 +139,7 @@ package final class RedisBroker: Broker {
             delegate?.subscribed(channel, .failure(.redisAway), tag: tag)
             return
         }
-        if let position = subscriber.set[index].chain.position {
+        if let position = subscriber.set.position(of: index) {
             delegate?.subscribed(channel, .success(position), tag: tag)
         } else {
             subscriber.set.wait(index, SubscriptionSet.Waiter(tag: tag, deadline: now + RedisBackend.subscribeDeadline))

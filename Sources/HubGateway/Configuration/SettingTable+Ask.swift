@@ -98,7 +98,7 @@ extension Setting {
     } write: { value, namespace, configuration in
         guard case .list(let words) = value else { preconditionFailure("a list's kind gave \(value)") }
         var options = configuration.namespaces[namespace] ?? configuration.namespaces[""] ?? HistoryOptions()
-        options.asks = words.reduce(into: []) { $0.formUnion(Permissions(word: $1.utf8) ?? []) }
+        options.asks = words.reduce(into: []) { $0.formUnion(Permissions(word: Array($1.utf8)) ?? []) }
         configuration.namespaces[namespace] = options
     }
 }

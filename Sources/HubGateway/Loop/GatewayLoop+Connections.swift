@@ -75,6 +75,8 @@ extension GatewayLoop: ServerHandler {
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
         } else {
+            // The welcome is a round trip away, and the client can do nothing before it.
+            net.withhold(id)
             comeIn(id)
         }
     }

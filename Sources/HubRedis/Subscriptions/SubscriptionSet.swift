@@ -27,6 +27,8 @@ package struct SubscriptionSet {
     /// Indexes whose history is to be read.
     private var toFill = LaneQueue()
     private var lingering = Ring<Int>()
+    /// Whose waiters' time ends when, in that order. Hints like the others: a place may mean another channel by then.
+    private var patience = Queue<(index: Int, deadline: Instant)>()
     /// Wanted entries that aren't live; in all, and of each lane.
     package private(set) var unready = 0
     private var unreadyOfLane = [Int](repeating: 0, count: Lane.count)
@@ -50,11 +52,28 @@ package struct SubscriptionSet {
 
     package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
     package func find(_ name: [UInt8]) -> Int? { table.find(name) }
+
+    // What each message and each confirmation asks. `mutating`, though nothing is changed: an object that owns the set would ask a copy, and
+    // count a reference for each of its parts.
+
+    /// The place of a channel whose lane is among `lanes`.
+    mutating func place(of name: UnsafeRawBufferPointer, in lanes: LaneSet) -> Int? {
+        guard let index = table.find(name), let lane = entries[index]?.lane, lanes.contains(lane) else { return nil }
+        return index
+    }
+    mutating func isAt(_ state: State, _ index: Int) -> Bool { entries[index]?.state == state }
+    mutating func subject(of index: Int) -> Subject { self[index].subject }
+    mutating func position(of index: Int) -> Position? { self[index].chain.position }
+    mutating func generation(of index: Int) -> UInt32 { self[index].generation }
+
     package func name(_ index: Int) -> [UInt8] { table.name(index) }
 
+    /// Lent: who looks at one field counts none of its references.
     package subscript(index: Int) -> Entry {
-        guard let entry = entries[index] else { preconditionFailure("subscription \(index) is gone") }
-        return entry
+        _read {
+            precondition(entries[index] != nil, "that subscription is gone")
+            yield entries[index]!
+        }
     }
 
     /// Whether `index` still means what it meant when `generation` was noted.
@@ -100,7 +119,10 @@ package struct SubscriptionSet {
         }
     }
 
-    package mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.changeWaiters { $0.append(waiter) } }
+    package mutating func wait(_ index: Int, _ waiter: Waiter) {
+        entries[index]?.changeWaiters { $0.append(waiter) }
+        patience.append((index, waiter.deadline))
+    }
 
     package mutating func takeWaiters(_ index: Int) -> [Waiter] {
         guard entries[index]?.waiters.isEmpty == false else { return [] }
@@ -110,9 +132,10 @@ package struct SubscriptionSet {
 
     /// Takes the waiters whose deadline has passed, from entries that aren't live; each with its subject.
     package mutating func takeOverdue(at now: Instant) -> [(Subject, RequestTag)] {
-        guard unready > 0 else { return [] }
         var overdue: [(Subject, RequestTag)] = []
-        for index in entries.indices {
+        // Those in front that nobody waits for any more needn't wait for their time.
+        while let (index, deadline) = patience.first, deadline <= now || entries[index]?.isAwaited != true {
+            _ = patience.popFirst()
             guard let entry = entries[index], entry.waiters.contains(where: { $0.deadline <= now }) else { continue }
             overdue += entry.waiters.filter { $0.deadline <= now }.map { (entry.subject, $0.tag) }
             entries[index]?.changeWaiters { $0.removeAll { $0.deadline <= now } }
@@ -254,7 +277,7 @@ package struct SubscriptionSet {
 
     /// Whether a message that comes now is the first word on where its channel is: then those who wait begin before it. Not while the
     /// subscription is being made or given up: what comes then isn't followed by what comes next.
-    package func beginsWithMessage(_ index: Int) -> Bool {
+    package mutating func beginsWithMessage(_ index: Int) -> Bool {
         switch self[index].state {
         case .unread, .reading, .live: self[index].chain.position == nil
         case .absent, .subscribing, .unsubscribing: false
