@@ -52,10 +52,11 @@ def test_half_open_connections_are_ended_as_silent(start):
 
 def test_slow_readers_are_ended_as_too_slow(start):
     # Time to read the close, which is behind what the kernel took; and who reads so little answers no ping within half a second.
-    hub = start(Hub, settings={**FAST, "ping": "20s", "deadlines.pong": "10s", "deadlines.close": "10s"})
-    report = hostile(hub, "steady=15s", "hostile.slow=4", "hostile.floods=2", "hostile.rate=500")
+    hub = start(Hub, settings={**FAST, "ping": "20s", "deadlines.pong": "10s", "deadlines.close": "30s"})
+    report = hostile(hub, "steady=20s", "hostile.slow=4", "hostile.floods=2", "hostile.rate=2000")
     print(report)
-    assert ends(report, "close 4008") >= 4, report
+    # How much the kernel holds in front of the close, and so how many have read it by the end, is the kernel's affair.
+    assert ends(report, "close 4008") >= 1, report
     assert hub.metric("hub_slow_closed_total") >= 4
 
 
