@@ -177,7 +177,9 @@ package struct PresenceRecord: Sendable, Equatable {
     package var graceLeft: UInt64?
     /// The store's clock when it was read: milliseconds since 1970.
     package var now: UInt64
-    /// While grace runs: the close that began it (its version is 0, its status what the user will be).
+    /// Milliseconds for which the user is shown online still, though all connections left are away: one that was online ended without a goodbye.
+    package var awaitedLeft: UInt64?
+    /// While grace runs, or one is awaited: the close that began it (its version is 0, its status what the user will be).
     package var close: PresenceTransition?
     /// Oldest first, `PresenceTransition.kept` at most; empty unless it was asked for.
     package var transitions: [PresenceTransition] = []

@@ -55,7 +55,11 @@ final class PresenceWorld: PresenceStoreDelegate {
     private var underWay = Queue<(at: Instant, arrive: () -> Void)>()
     private var lastArrival = Instant(nanoseconds: 0)
     var clients: [Name: Client] = [:]
-    let users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
+    let users: [Name]
+    /// Of those, who is never anything but invisible: nobody may ever hear of them.
+    private let hidden: Set<Name>
+    /// Who comes invisibly: decided apart, so that the other choices of a seed stay what they were.
+    private var hiding: Chance
     let timers: PresenceTimers
     /// The last event of each user; none after its record was lost.
     private var lastEvent: [Name: PresenceChange] = [:]
@@ -76,7 +80,13 @@ final class PresenceWorld: PresenceStoreDelegate {
     init(seed: UInt64) {
         var timers = PresenceStoreContract.timers
         timers.awayAfter = .seconds(5)
+        // Versions that tell no more of the time than that, in every fourth run.
+        if seed % 4 == 3 { timers.lastSeenStep = .seconds(30) }
         self.timers = timers
+        let hidden = (0..<3).map { Name(trusted: [UInt8]("hidden-\($0)".utf8)) }
+        users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) } + hidden
+        self.hidden = Set(hidden)
+        hiding = Chance(seed: ~seed)
         chance = Chance(seed: seed)
         store = MemoryPresenceStore(
             timers: timers, node: "storestorest", nodeName: "store", wallClockAtStart: 1_800_000_000_000,
@@ -195,11 +205,16 @@ final class PresenceWorld: PresenceStoreDelegate {
     func connect() {
         lastName += 1
         let node = chance.next() % 2 == 0 ? 0 : 1
-        let user = users[Int(chance.next() % UInt64(users.count))]
+        var user = users[Int(chance.next() % 12)]
+        let isHidden = hiding.next() % 6 == 0
+        if isHidden && hiding.next() % 2 == 0 { user = users[12 + Int(hiding.next() % 3)] }
+        let status = isHidden ? Payload.Status.invisible : .online
         let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
         clients[connection] = Client(
-            user: user, node: node, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
-        nodes[node].hear(at: now) { $0.connected(connection: connection, user: user, device: "phone", since: 1, at: $1) }
+            user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
+        nodes[node].hear(at: now) {
+            $0.connected(connection: connection, user: user, device: "phone", since: 1, status: status, at: $1)
+        }
     }
 
     /// In an order that the seed decides, not the dictionary.
@@ -217,7 +232,8 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func setStatus() {
         guard let connection = someClient(), !nodes[clients[connection]!.node].isPaused else { return }
-        let status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
+        var status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
+        if hidden.contains(clients[connection]!.user) { status = .invisible }
         lastTag += 1
         let node = nodes[clients[connection]!.node]
         waiting[lastTag] = node
@@ -300,7 +316,8 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     /// Away and back at once, without what was written since it was remembered.
     func restartWithOldData() {
-        guard let memory = remembered, !isStoreDown, !hasGoneBack else { return }
+        // Rounded versions begin above what the partition has seen, and a partition that has seen less again is more than they're made for.
+        guard let memory = remembered, !isStoreDown, !hasGoneBack, timers.versionStep == 1 else { return }
         hasLostData = true
         store.setHealth(.down("restart"))
         store.advance(at: now)
@@ -322,7 +339,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     func forgetRecord() {
         guard !hasGoneBack else { return }
         hasLostData = true
-        let user = users[Int(chance.next() % UInt64(users.count))]
+        let user = users[Int(chance.next() % 12)]
         store.forgetRecord(of: user)
         lastEvent[user] = nil
         hurtAll()
@@ -348,6 +365,9 @@ final class PresenceWorld: PresenceStoreDelegate {
         if stored.count != users.count { problem("the store didn't answer") }
         for (user, stored) in zip(users, stored) {
             let expected = truth(of: user)
+            if hidden.contains(user), stored.version != 0 || nodes.contains(where: { ($0.seen[user]?.version ?? 0) != 0 }) {
+                problem("\(user), who was never shown, is known: \(stored)")
+            }
             if stored.status != expected { problem("in the end \(user) is \(stored.status) in the store, in truth \(expected)") }
             for (number, node) in nodes.enumerated() {
                 let seen = node.seen[user]?.status ?? .offline
@@ -400,6 +420,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         }
         for change in changes {
             transitions += 1
+            if hidden.contains(change.user) { problem("\(change) tells of who was never shown") }
             if let version = lastVersion[change.user], change.version <= version {
                 problem("the version of \(change) isn't above \(version)")
             }

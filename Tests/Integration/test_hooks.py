@@ -197,6 +197,27 @@ def test_members_whose_keys_ended_before_any_node_came_are_vacated_too(start, re
     assert not receiver.complaints()
 
 
+def test_a_reload_beside_invisible_connections_is_no_event_for_backends_either(start, receiver):
+    redis = start(RedisServer)
+    hub = start(Hub, name="hub", redis=redis.url, settings={**FAST, **settings(receiver), "presence.grace": "6s"})
+    hidden = Client(hub, user="rae", device="phone", status="invisible")
+    page = Client(hub, user="rae", device="laptop")
+    expect_types(receiver, "rae", ["user.online"])
+    for _ in range(3):
+        page.socket.close(1001)
+        page = Client(hub, user="rae", device="laptop")
+    page.leave()
+    expect_types(receiver, "rae", ["user.online", "user.offline"])
+    hidden.leave()
+    # Nor is one told of who is only ever invisible.
+    ghost = Client(hub, user="gus", status="invisible")
+    ghost.leave()
+    Client(hub, user="last").leave()
+    expect_types(receiver, "last", ["user.online", "user.offline"])
+    assert receiver.types("gus") == [] and receiver.types("rae") == ["user.online", "user.offline"]
+    assert not receiver.complaints()
+
+
 def test_a_dead_node_s_members_go_where_nobody_else_has_any_and_where_others_do(start, receiver):
     redis = start(RedisServer)
     north, south = begin(start, receiver, redis, ("north", "south"))
