@@ -30,9 +30,8 @@ extension DeliveryChecker {
         guard let reader = readers[seat], reader.isSubscribed, !reader.isPaging, let horizon = horizon(of: seat.client, heard: heard) else {
             return
         }
-        for untold in reader.takenBack + reader.passedOver where untold.at <= horizon {
-            find(.lost, seat.channel, seat.client, untold.text)
-        }
+        // What it passed over on leaving the origin goes with it: it may still be told when it comes back.
+        for untold in reader.takenBack where untold.at <= horizon { find(.lost, seat.channel, seat.client, untold.text) }
         let channel = channels[seat.channel]
         let acks = channel.acks[..<channel.acks.firstIndex(after: horizon)]
         if reader.cursor.isOrigin {
