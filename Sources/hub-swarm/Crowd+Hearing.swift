@@ -30,6 +30,7 @@ extension Crowd {
             check?.unsubscribed(subscription.channel, by: client)
         case .violation: recorder.failed("violation")
         case .system(let envelope):
+            hearsOfHealth(envelope, message, client)
             // Signs were left out, which is announced: what was seen typing may have stopped.
             if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) {
                 ended.insert(client)
@@ -37,6 +38,12 @@ extension Crowd {
             }
         case .members, .ignored: break
         }
+    }
+
+    private func hearsOfHealth(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let event = envelope.event.bytes(in: message)
+        if event.elementsEqual("degraded".utf8) { check?.degraded(client) }
+        if event.elementsEqual("restored".utf8) { check?.restored(client) }
     }
 
     private func welcomed(_ client: Int) {
@@ -188,6 +195,7 @@ extension Crowd {
     private func subscribed(_ client: Int, _ outcome: ClientMachine.SubscribeOutcome) {
         if let error = outcome.error {
             recorder.failed(error.code.rawValue)
+            check?.refusedSubscription(outcome.channel, by: client)
             if !error.code.mayRetry { bots[client].hasShifted = true }
             return
         }
@@ -237,7 +245,7 @@ extension Crowd {
         // Whoever leaves in the end has been judged by then.
         if case .leaving = phase { return }
         let joined = scenario.rooms.joined
-        check?.ended(client, seats: client * joined..<(client + 1) * joined)
+        check?.ended(client, end, isOwnDoing: isOwnDoing, seats: client * joined..<(client + 1) * joined)
         if !isOwnDoing, !bots[client].isLeaving {
             var text = EndText.text(end)
             if case .unwelcomed = end, settings.tokens == nil {

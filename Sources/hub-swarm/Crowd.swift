@@ -217,6 +217,7 @@ final class Crowd: FleetHandler {
     /// In every turn, at least once a millisecond.
     func turnEnding() {
         let now = Clock.now()
+        check?.pass(to: now)
         switch phase {
         case .running:
             act(now)

@@ -9,7 +9,7 @@ enum Seeds {
     static let count = UInt64(ProcessInfo.processInfo.environment["HUB_SEEDS"] ?? "") ?? 200
     static var all: Range<UInt64> { first..<(first + count) }
     /// Failed once.
-    static let kept: [UInt64] = [87, 168, 329, 633, 1146, 2397, 6495, 9659]
+    static let kept: [UInt64] = [77, 87, 168, 329, 633, 1146, 2397, 6495, 9659]
 }
 
 @Suite("A cluster under random faults")

@@ -147,7 +147,8 @@ enum SettingTable {
             "A connection's repeated \"is typing\" in a channel within this time isn't handed on; 0s: all are."),
         .duration(
             "typing.expire", \.typing.expire, .milliseconds(100) ... .seconds(600), live: true,
-            "Who isn't heard typing again for so long has stopped; at least twice typing.throttle."),
+            "Who isn't heard typing again for so long has stopped, which is told up to typing.throttle later; at least twice typing.throttle."
+        ),
     ]
 
     private static let limits: [Setting] = [

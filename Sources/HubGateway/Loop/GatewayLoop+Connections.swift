@@ -329,8 +329,8 @@ extension GatewayLoop: ServerHandler {
         userPaces.change(configuration.limits)
         net.change(Node.limits(configuration, over: net.limits))
         typingThrottle.throttle = configuration.typing.throttle
-        typingThrottle.expire = configuration.typing.expire
-        typingBoard.expire = configuration.typing.expire
+        typingThrottle.expire = configuration.typing.believed
+        typingBoard.expire = configuration.typing.believed
         tokens = TokenVerifier(configuration, and: keySet)
         adoptAsks()
         changeKeys(to: configuration)

@@ -90,7 +90,12 @@ package struct SubscriptionSet {
                 $0.isWanted = true
                 $0.isExpired = false
             }
-            if self[index].state == .absent { queueSubscribe(index) }
+            switch self[index].state {
+            case .absent: queueSubscribe(index)
+            // Its place may have been refused.
+            case .unread: toRead.append(index, lane: self[index].lane)
+            case .subscribing, .reading, .live, .unsubscribing: break
+            }
             return index
         }
         // A reused index must not be taken for what it meant before.
@@ -252,6 +257,17 @@ package struct SubscriptionSet {
         guard isCurrent(index, generation), self[index].state == .reading else { return }
         change(index) { $0.state = .unread }
         toRead.append(index, lane: self[index].lane)
+    }
+
+    package func isLive(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) && self[index].state == .live }
+
+    /// The position can't be read by anybody: what's there isn't a hub's. True if nobody was told of a place in that channel; then it's let go
+    /// like one that nobody wants, and whoever wants it next has it read anew.
+    package mutating func refuse(_ index: Int, at now: Instant) -> Bool {
+        guard self[index].state == .reading, self[index].chain.position == nil else { return false }
+        change(index) { $0.state = .unread }
+        unwant(index, at: now)
+        return true
     }
 
     /// The position was read. nil: it no longer matters, a message has set it, or the link has changed. A channel that isn't there fills the
