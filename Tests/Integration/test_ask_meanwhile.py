@@ -51,8 +51,8 @@ def test_a_newer_token_that_is_revoked_while_it_is_asked_about_is_refused_whatev
     revocations = [
         ({"jti": "new"}, {"token": "new"}),
         # Older than the one that the connection has: that one isn't meant.
-        ({"iat": now - 20}, {"user": "alice", "before": (now - 10) * 1000}),
         ({"iat": now - 40}, {"all": True, "before": (now - 30) * 1000}),
+        ({"iat": now - 20}, {"user": "alice", "before": (now - 10) * 1000}),
     ]
     for count, (claims, revocation) in enumerate(revocations, 1):
         backend.answer = lambda question: {"allow": True}
@@ -122,7 +122,7 @@ def test_whom_a_backend_names_after_their_disconnection_is_closed_as_all_of_thei
     assert later.expect(type="system", event="welcome")["user"] == "alice"
     later.leave()
     for hub in (one, two):
-        assert hub.metric("hub_revoked_closed_total") == 1
+        eventually(lambda: hub.metric("hub_revoked_closed_total") == 1)
 
 
 def test_who_isn_t_named_is_untouched_by_others_disconnections(start, backend):
