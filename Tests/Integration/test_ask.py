@@ -321,7 +321,8 @@ def test_what_is_no_answer_counts_as_the_configuration_says_and_is_named_without
         for label, answer in HOSTILE.items():
             backend.answer = lambda question: answer
             got = alice.try_request("chat", channel="room:1", payload={})
-            if choice == "allow":
+            # What can't be read may have been a denial (test_ask_meanwhile.py).
+            if choice == "allow" and label != "malformed":
                 assert got["type"] == "ack", (label, got)
             else:
                 assert got["code"] == "unavailable" and got["retryAfter"] >= 1000 and "ask.publish" in got["message"], (label, got)

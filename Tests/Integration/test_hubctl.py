@@ -102,6 +102,10 @@ def test_the_exit_codes(hub):
         wrong = run("hubctl", *arguments)
         assert wrong.returncode == 2 and wrong.stderr, (arguments, wrong)
     assert "--json" in run("hubctl", "presence", "alice", "--jason").stderr
+    # A user's id in a token has an inbox: fewer bytes than another name.
+    for user in ("", "x" * 251, "api:key"):
+        wrong = run("hubctl", "token", "--user", user, environment={"HUB_AUTH_SECRET": "s" * 40})
+        assert wrong.returncode == 2 and ("250 bytes" in wrong.stderr or "api:" in wrong.stderr) and not wrong.stdout, (user, wrong)
     gone = run("hubctl", "--url", f"http://127.0.0.1:{free_port()}", "nodes")
     assert gone.returncode == 3 and gone.stderr
     assert run("hubctl", "--help").returncode == 0

@@ -14,6 +14,8 @@ final class AskShell: Sendable {
         case answer(AskAnswer)
         /// There's none; what counts then the configuration says. `label`: from a closed list, for logs.
         case failed(label: String, retryAfter: Span)
+        /// There's one, and it can't be read: it may have been a denial, so it is one, whatever the configuration says (decision 0294).
+        case wrong
     }
 
     /// What became of questions, by kind, since start.
@@ -67,7 +69,7 @@ final class AskShell: Sendable {
     /// For the rest of the answer beside a payload.
     private static let answerBytesAround = 4 * 1024
     /// When to come back after a question that failed.
-    private static let retryAfter = Span.seconds(1)
+    static let retryAfter = Span.seconds(1)
 
     /// `deliver` is called on a fetcher's thread, or within `ask`.
     init(_ configuration: Configuration, log: Log, deliver: @escaping @Sendable (Reply, _ loop: Int, _ tag: UInt64) -> Void) {
@@ -187,7 +189,7 @@ final class AskShell: Sendable {
                 state.desks[place].numbers.fail(.stopped)
                 return (.failed(label: "stopped", retryAfter: Self.retryAfter), nil)
             }
-            switch state.desks[place].machine.ask(key, at: now) {
+            switch state.desks[place].machine.ask(key, at: now, wall: WallClock.milliseconds()) {
             case .known(let answer):
                 state.desks[place].numbers.known += 1
                 state.desks[place].numbers.count(answer)
@@ -237,7 +239,7 @@ final class AskShell: Sendable {
             if isMalformed { state.desks[place].numbers.malformed += 1 }
             switch reply {
             case .answer(let answer): state.desks[place].numbers.count(answer)
-            case .failed: state.desks[place].numbers.fail(Self.reason(result))
+            case .failed, .wrong: state.desks[place].numbers.fail(Self.reason(result))
             }
             return state.desks[place].machine.answered(errand.ticket, outcome, at: now)
         }
@@ -283,7 +285,8 @@ final class AskShell: Sendable {
                 return failed("not JSON", .failed, "the answer's Content-Type isn't application/json", isMalformed: true)
             }
             switch AskAnswerReader.read(answer.body, of: errand.kind, errand.rules) {
-            case .failure(let fault): return failed("malformed", .failed, fault.description, isMalformed: true)
+            // Whoever answers is at work. If it counted as a failure, nobody would be asked after some, and who may not come in might.
+            case .failure(let fault): return (.alive, .wrong, fault.description, true)
             case .success(let read): return (.answer(read), .answer(read), read.slip?.description ?? "", read.slip != nil)
             }
         }

@@ -29,6 +29,7 @@ extension GatewayLoop {
         switch reply {
         case .answer(let answer): if case .allow = answer.verdict { true } else { false }
         case .failed: configuration.ask.publish.onFailure == .allow
+        case .wrong: false
         }
     }
 

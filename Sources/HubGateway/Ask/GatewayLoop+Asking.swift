@@ -150,6 +150,12 @@ extension GatewayLoop {
             if configuration.ask[kind].onFailure == .allow { return .success(AskAllowance()) }
             return .failure(
                 WireError(.unavailable, "who decides this can't be asked now (ask.\(kind.name))", retryAfter: retryAfter.milliseconds))
+        case .wrong:
+            note(.askFailed, on: id, "\(kind.name): malformed")
+            return .failure(
+                WireError(
+                    .unavailable, "what decides this gave an answer that can't be read (ask.\(kind.name))",
+                    retryAfter: AskShell.retryAfter.milliseconds))
         }
     }
 
@@ -197,6 +203,8 @@ extension GatewayLoop {
             let allowance = try ruling.get()
             if isIssuer {
                 let claims = try self.claims(allowance, asking, on: id)
+                // Nobody knew until now that it was one of those.
+                if let mayReturn = revocations.ended(claims.user, since: asking.asked) { return endUnknown(id, mayReturn: mayReturn) }
                 adopt(claims, in: &sessions[index])
                 claimedChannels[id.index] = claims.channels.isEmpty ? nil : claims.channels
             } else if let expires = allowance.expires {
@@ -214,6 +222,13 @@ extension GatewayLoop {
             sessions[index].phase = .leaving
             closeUnauthenticated(id, error)
         }
+    }
+
+    /// Its user was disconnected while a backend was asked who it is.
+    private func endUnknown(_ id: ConnectionID, mayReturn: Bool) {
+        // Presence never heard of it.
+        sessions[Int(id.index)].phase = .leaving
+        endByOperator(id, mayReturn ? .disconnectedMayReturn : .disconnected)
     }
 
     /// A token that the hub can't read: it's the backend's.
@@ -236,14 +251,26 @@ extension GatewayLoop {
         _ ruling: Result<AskAllowance, WireError>, _ asking: Asking, _ checked: TokenClaims?, _ requestId: RequestID, on id: ConnectionID
     ) {
         do throws(WireError) {
+            // It was good when the question was sent: what has happened to it since counts before any answer. Only `take` makes the connection one of
+            // this token's, which revocations find.
+            if let checked { try stillHolds(checked) }
             let allowance = try ruling.get()
             var claims: TokenClaims
             if let checked { claims = checked } else { claims = try self.claims(allowance, asking, on: id) }
             if let expires = allowance.expires { claims.expires = min(claims.expires, expires) }
+            try stillHolds(claims)
             try take(claims, requestId, on: id)
         } catch {
             refuse(error, requestId, on: id)
         }
+    }
+
+    /// Neither revoked nor at its end.
+    private func stillHolds(_ claims: TokenClaims) throws(WireError) {
+        guard !revocations.refuses(claims.user, issued: claims.issued, tokenId: claims.tokenId) else {
+            throw WireError(.tokenInvalid, "the token was revoked: get a new one")
+        }
+        guard claims.expires > wallMilliseconds() else { throw WireError(.tokenExpired, "the token has expired: get a new one") }
     }
 
     // MARK: subscribe

@@ -208,7 +208,7 @@ enum SettingTable {
             "From accept until a request's head is whole."),
         .duration(
             "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
-            live: true, "From the handshake until the connection is authenticated."),
+            live: true, "From the handshake until the client shows its token; what a backend is asked has ask.deadline."),
         .duration(
             "deadlines.idle", \.deadlines.idle, .milliseconds(100) ... .seconds(3600), live: true,
             "For the next request on an HTTP connection."),
