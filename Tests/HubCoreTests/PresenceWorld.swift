@@ -52,7 +52,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     private var storeNow: Instant { Instant(nanoseconds: UInt64(Int64(now.nanoseconds) + shift)) }
     /// How long the store takes to answer, and what is on its way, in order.
     private(set) var slowness = Span.zero
-    private var underWay = Queue<(at: Instant, arrive: () -> Void)>()
+    private var underWay = Queue<(at: Instant, arrive: (_ isLinkLost: Bool) -> Void)>()
     private var lastArrival = Instant(nanoseconds: 0)
     var clients: [Name: Client] = [:]
     let users: [Name]
@@ -119,7 +119,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         now = now + span
         while let next = underWay.first, next.at <= now {
             _ = underWay.popFirst()
-            next.arrive()
+            next.arrive(false)
         }
         for connection in sortedClients {
             guard let client = clients[connection], client.isBusy, now.since(client.lastActive) >= .seconds(1) else { continue }
@@ -388,17 +388,17 @@ final class PresenceWorld: PresenceStoreDelegate {
         _ result: Result<Value, WireError>, _ tag: RequestTag,
         _ body: @escaping (inout PresenceMachine, Result<Value, WireError>, Instant) -> Void
     ) {
-        pass { [self] in
+        pass { [self] isLinkLost in
             guard let node = nodes.first(where: { $0.machine.owns(tag) }) else { return }
-            let result = node.isCut ? .failure(WireError(.unavailable, "cut")) : result
+            let result = node.isCut || isLinkLost ? .failure(WireError(.unavailable, "cut")) : result
             node.hear(at: now) { body(&$0, result, $1) }
         }
     }
 
     /// What the store says takes its time, and stays in order.
-    private func pass(_ arrive: @escaping () -> Void) {
+    private func pass(_ arrive: @escaping (_ isLinkLost: Bool) -> Void) {
         lastArrival = max(lastArrival, now + slowness)
-        if lastArrival <= now { arrive() } else { underWay.append((at: lastArrival, arrive: arrive)) }
+        if lastArrival <= now { arrive(false) } else { underWay.append((at: lastArrival, arrive: arrive)) }
     }
 
     func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
@@ -431,7 +431,7 @@ final class PresenceWorld: PresenceStoreDelegate {
             lastVersion[change.user] = change.version
             lastEvent[change.user] = change
         }
-        pass { [self] in
+        pass { [self] _ in
             for node in nodes where !node.isCut {
                 node.hear(at: now) { $0.changed(changes, partition: partition, gap: gap, at: $1) }
             }
@@ -440,6 +440,11 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func storeHealth(_ health: BackendHealth) {
         isStoreDown = health != .up
+        if isStoreDown {
+            // An answer that was under way went with its link: nobody takes what an old store said for what the new one holds.
+            while let next = underWay.popFirst() { next.arrive(true) }
+            lastArrival = now
+        }
         for node in nodes where !node.isCut {
             node.hear(at: now) { $0.storeHealth(health, at: $1) }
             node.healthySince = now
