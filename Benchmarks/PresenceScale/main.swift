@@ -83,7 +83,7 @@ final class Crowd: LoopHandler, PresenceStoreDelegate {
             case .refresh(let renewal, let partition, let tag): store.refresh(renewal, partition: partition, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
-            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
+            case .announce(let connections, let tag): store.announce(NodeFacts(connections: connections), tag: tag, at: now)
             case .probe, .watchAnswer, .changed, .presenceAck, .follow, .unfollow: break
             }
         }

@@ -5,14 +5,16 @@ import HubWire
 ///
 /// The rules, for each channel:
 /// - what was acknowledged reaches every subscriber that stays, or comes back and is told `recovered: true`, unless a gap was announced to it
-///   (`resync`, `recovered: false`);
+///   (`resync`, `recovered: false`); who goes, unsubscribes or subscribes anew has by then what's older than the grace;
+/// - a subscription, whether new, renewed or recovered, begins where the client had been brought to, unless that's announced;
+/// - a message comes as it was sent, and one that was refused for good comes to nobody;
 /// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
 /// - who stands at the beginning of a channel gets all that's sent from then on and acknowledged, or is told, whatever became of the channel;
 /// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
 ///   stays, and everybody who was handed it.
 ///
-/// Cost: about 150 bytes for each message, 60 for each delivery, one or two look-ups for each event.
+/// Cost: about 250 bytes for each message, 60 for each delivery, one or two look-ups for each event.
 package struct DeliveryChecker {
     /// Whose message: ids are each sender's own.
     package struct Message: Hashable, Sendable {
@@ -26,12 +28,12 @@ package struct DeliveryChecker {
     }
 
     /// One client's subscription to one channel; the client is the caller's number for it.
-    private struct Seat: Hashable {
+    struct Seat: Hashable {
         var client: Int
         var channel: Int
     }
 
-    private struct Reader {
+    struct Reader {
         /// The last place that it was brought to.
         var cursor: Position
         /// What it got since it began, or since a gap was announced to it last.
@@ -40,76 +42,118 @@ package struct DeliveryChecker {
         /// What of its own was acknowledged to it on this connection ahead of the cursor.
         var promised: [Place: Mark] = [:]
         /// Its own that were taken back: it must be told before the end.
-        var takenBack: [String] = []
+        var takenBack: [Untold] = []
         /// The offset from which on it has all up to the cursor, as far as it was told.
         var base: UInt64 = 0
         /// When it was put at its cursor, if that's the origin of a channel.
         var since: UInt64 = 0
+        /// From which time on it's owed what's acknowledged: since it was put somewhere, not brought there.
+        var owedSince = Instant(nanoseconds: 0)
         /// What was passed over when it left the origin: it must be told before the end.
-        var passedOver: [String] = []
+        var passedOver: [Untold] = []
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
     }
 
-    private struct Place: Hashable {
+    /// What a reader must be told of, and since when.
+    struct Untold {
+        var text: String
+        var at: Instant
+    }
+
+    struct Place: Hashable {
         var epoch: Mark
         var offset: UInt64
     }
 
     /// What stands at one offset of an epoch, once for each tag that it was seen with.
-    private struct Standing {
+    struct Standing {
         var tag: Mark
         var message: Message?
         /// The tag before it, as the first reader that stepped from there saw it.
         var previous: Mark?
     }
 
-    private struct Sent {
+    struct Sent {
         var attempts: Int
         var acknowledged: Position?
         var seen: Position?
         /// Its number among what its client sent to the channel.
         var number: Int
         var client: Int
-        /// When it was sent first.
+        /// When it was sent first, and last.
         var at: UInt64
+        var retriedAt: UInt64 = 0
+        /// How many of its attempts were refused for good.
+        var refusals = 0
     }
 
-    private struct Channel {
+    /// What somebody was acknowledged in a channel.
+    struct Ack {
+        var at: Instant
+        /// When the message was sent.
+        var sentAt: UInt64
+        var message: Message
+        var position: Position
+        /// Nothing that was acknowledged before lies further on.
+        var isLast: Bool
+    }
+
+    struct Channel {
         var name: Name
         var places: [Place: [Standing]] = [:]
         var messages: [Message: Sent] = [:]
         /// Epochs in the order in which they were first heard of.
         var epochs: [Mark: Int] = [:]
         var lastAcknowledged: Position?
+        /// When, in the order of events.
+        var lastClock: UInt64 = 0
+        /// In the order of time.
+        var acks: [Ack] = []
+        /// Digests of what was sent, or else of what was handed out first.
+        var payloads: [Message: UInt64] = [:]
         /// Of each epoch: the acknowledged message that was sent last, and when.
         var latest: [Mark: (at: UInt64, message: Message, position: Position)] = [:]
         var announcements = 0
         var sentBy: [Int: Int] = [:]
     }
 
-    private var channels: [Channel] = []
-    private var channelNumbers: [Name: Int] = [:]
-    private var readers: [Seat: Reader] = [:]
+    var channels: [Channel] = []
+    var channelNumbers: [Name: Int] = [:]
+    var readers: [Seat: Reader] = [:]
     /// Of each client, those that it ever had.
-    private var seats: [Int: Set<Seat>] = [:]
+    var seats: [Int: Set<Seat>] = [:]
     /// How much has happened: the order of time.
-    private var clock: UInt64 = 0
+    var clock: UInt64 = 0
+    /// The caller's time, for what was owed to who went.
+    var now = Instant(nanoseconds: 0)
+    /// Of each client: while its hub said that it may be behind.
+    var troubles: [Int: (since: Instant, until: Instant?)] = [:]
+    /// Where each was told in a page of history that the channel stands: it may have read up to there by itself.
+    var read: [Seat: Position] = [:]
+    let grace: Span
     private let mayTakeBack: Bool
-    private let tellsAll: Bool
+    let tellsAll: Bool
     /// What may be taken back without a word.
-    private var excused = Set<Message>()
-    package private(set) var report = CheckReport()
+    var excused = Set<Message>()
+    package internal(set) var report = CheckReport()
 
     /// `mayTakeBack`: nodes may go on writing to a primary that has been replaced, as long as they haven't heard of it. Then a channel may begin
     /// twice, and who stands at its beginning isn't told of the one that was taken back. `tellsAll`: whoever stood before a place that was
-    /// acknowledged and taken back must be told, wherever it was then.
-    package init(mayTakeBack: Bool = false, tellsAll: Bool = false) {
+    /// acknowledged and taken back must be told, wherever it was then. `grace`: how long the hub may take to hand on what it acknowledged; who
+    /// goes away, or unsubscribes, must have all that's older (decision 0300).
+    package init(mayTakeBack: Bool = false, tellsAll: Bool = false, grace: Span = DeliveryChecker.grace) {
+        self.grace = grace
         self.mayTakeBack = mayTakeBack
         self.tellsAll = tellsAll
     }
 
+    package static let grace: Span = .seconds(10)
+
     // MARK: What happened
+
+    /// What's told from now on happens at `now`, of any clock. Without it nobody who goes is owed anything.
+    package mutating func pass(to now: Instant) { self.now = max(self.now, now) }
 
     /// The node that acknowledged it is no more: were it taken back too, nobody would know.
     package mutating func excuse(_ message: Message, in channel: Name) { excused.insert(message) }
@@ -118,7 +162,9 @@ package struct DeliveryChecker {
     package mutating func sent(_ message: Message, to channel: Name, by client: Int) {
         let channel = number(of: channel)
         if channels[channel].messages[message] != nil {
+            clock += 1
             channels[channel].messages[message]?.attempts += 1
+            channels[channel].messages[message]?.retriedAt = clock
             report.retries += 1
             return
         }
@@ -137,6 +183,7 @@ package struct DeliveryChecker {
         if let first = sent.acknowledged, first.offset != position.offset || first.tag != position.tag {
             find(.contradiction, channel, client, "\(message) was acknowledged at \(first) and again at \(position)", unlessAnnounced: true)
         }
+        let isRepeated = sent.acknowledged == position
         sent.acknowledged = sent.acknowledged ?? position
         channels[channel].messages[message] = sent
         if sent.at > channels[channel].latest[position.epoch]?.at ?? 0 {
@@ -146,11 +193,29 @@ package struct DeliveryChecker {
         if let reader = readers[seat], reader.isSubscribed, !reader.isPaging, position.offset > reader.cursor.offset {
             readers[seat]?.promised[Place(epoch: position.epoch, offset: position.offset)] = position.tag
         }
-        channels[channel].lastAcknowledged = position
+        if !isRepeated { noteLast(message, sent, at: position, channel) }
         note(message, at: position, previous: nil, channel, client)
     }
 
-    package mutating func refused(_ message: Message, in channel: Name) { report.refused += 1 }
+    /// `isFinal`: it was decided before anything happened, so that this attempt reaches nobody.
+    package mutating func refused(_ message: Message, in name: Name, isFinal: Bool = false) {
+        report.refused += 1
+        let channel = number(of: name)
+        if isFinal { channels[channel].messages[message]?.refusals += 1 }
+    }
+
+    /// What stands last: the last one in time, but for acks that crossed on their ways to two senders.
+    private mutating func noteLast(_ message: Message, _ sent: Sent, at position: Position, _ channel: Int) {
+        clock += 1
+        let last = channels[channel].lastAcknowledged
+        let crossed = last.map { $0.epoch == position.epoch && $0.offset > position.offset } ?? false
+        let isLast = !crossed || max(sent.at, sent.retriedAt) > channels[channel].lastClock
+        if isLast {
+            channels[channel].lastAcknowledged = position
+            channels[channel].lastClock = clock
+        }
+        channels[channel].acks.append(Ack(at: now, sentAt: sent.at, message: message, position: position, isLast: isLast))
+    }
 
     /// A subscription's answer. `from`, `recovered`: as asked and told; `page`: what came with it, in order.
     package mutating func subscribed(
@@ -161,12 +226,15 @@ package struct DeliveryChecker {
         let seat = Seat(client: client, channel: channel)
         noteEpoch(position.epoch, of: channel)
         seats[client, default: []].insert(seat)
+        settleTail(seat)
+        judgeClaim(seat, at: position, recovered: recovered, from: from)
+        read[seat] = nil
         guard recovered == true, let from else {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             let last = hasMore ? page.last?.position ?? position : position
             clock += 1
-            readers[seat] = Reader(cursor: last, base: last.offset, since: clock, isPaging: hasMore)
+            readers[seat] = Reader(cursor: last, base: last.offset, since: clock, owedSince: now, isPaging: hasMore)
             return
         }
         report.recovered += 1
@@ -174,7 +242,7 @@ package struct DeliveryChecker {
         clock += 1
         readers[seat] = Reader(
             cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, since: before?.since ?? clock,
-            passedOver: before?.passedOver ?? [], isPaging: hasMore)
+            owedSince: before?.owedSince ?? now, passedOver: before?.passedOver ?? [], isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -185,14 +253,14 @@ package struct DeliveryChecker {
 
     /// A page of history that the client asked for because it was told `more`. `position`: where it was told that the page ends.
     package mutating func continued(
-        _ name: Name, page: [(message: Message, position: Position)], at position: Position? = nil, hasMore: Bool, by client: Int
+        _ name: Name, page: [(message: Message, position: Position)], at position: Position, hasMore: Bool, by client: Int
     ) {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
         guard readers[seat]?.isPaging == true else { return }
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         readers[seat]?.isPaging = hasMore
-        if let position, let reached = readers[seat]?.cursor, !hasMore, reached != position {
+        if let reached = readers[seat]?.cursor, !hasMore, reached != position {
             find(.falseRecovery, channel, client, "told recovered, at \(position), but its pages brought it to \(reached)")
             readers[seat]?.cursor = position
         }
@@ -223,109 +291,35 @@ package struct DeliveryChecker {
         readers[seat]?.takenBack = []
         clock += 1
         readers[seat]?.since = clock
+        readers[seat]?.owedSince = now
         readers[seat]?.passedOver = []
         readers[seat]?.isPaging = false
     }
 
     package mutating func unsubscribed(_ name: Name, by client: Int) {
-        readers[Seat(client: client, channel: number(of: name))] = nil
+        let seat = Seat(client: client, channel: number(of: name))
+        settleTail(seat)
+        readers[seat] = nil
     }
 
-    /// The connection is over. Nothing is owed until it comes back, and then as its next subscription says.
-    package mutating func ended(_ client: Int) {
-        for seat in seats[client] ?? [] {
-            readers[seat]?.isSubscribed = false
-            readers[seat]?.promised = [:]
-            readers[seat]?.takenBack = []
-        }
+    /// The connection is over. What was older than the grace was owed by then; nothing more is until it comes back, and then as its next
+    /// subscription says. `heard`: when anything came over it last, if that's known: what's owed is what the network let through.
+    package mutating func ended(_ client: Int, heard: Instant? = nil) {
+        for seat in seats[client] ?? [] { leave(seat, heard: heard) }
+        troubles[client] = nil
     }
 
-    // MARK: The end
-
-    /// All is quiet: whoever is subscribed must have everything. Call it once.
-    package mutating func finish() -> CheckReport {
-        for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
-        for channel in channels.indices {
-            settleOrder(of: channel)
-            countTakenBack(of: channel)
-            if tellsAll { settleTakenBack(of: channel) }
-        }
-        report.unanswered =
-            report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
-        return report
+    /// A subscription was refused: the client isn't subscribed, also if it was before.
+    package mutating func refusedSubscription(_ name: Name, by client: Int) {
+        let channel = number(of: name)
+        leave(Seat(client: client, channel: channel), heard: nil)
     }
 
-    private mutating func settle(_ reader: Reader, _ seat: Seat) {
-        report.subscriptions += 1
-        for text in reader.takenBack + reader.passedOver { find(.lost, seat.channel, seat.client, text) }
-        let channel = channels[seat.channel]
-        // The last one in time: what was acknowledged further on before was taken back.
-        guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
-        if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
-        if reader.cursor.isOrigin {
-            guard let newest = channel.latest.values.max(by: { $0.at < $1.at }), newest.at > reader.since else { return }
-            find(
-                .lost, seat.channel, seat.client,
-                "is at \(reader.cursor); \(newest.message), acknowledged at \(newest.position), never came")
-        } else if reader.cursor.epoch == last.epoch {
-            guard reader.cursor.offset < last.offset else { return }
-            let missing = last.offset - reader.cursor.offset
-            find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) up to \(last), which was acknowledged, never came")
-        } else if let own = channel.epochs[reader.cursor.epoch], own > order {
-            // It was brought to a newer epoch, and told.
-            return
-        } else {
-            find(.lost, seat.channel, seat.client, "is at \(reader.cursor), and was never told of the epoch of \(last)")
-        }
-    }
-
-    /// What one client sent once each, without waiting, stands in the order of sending.
-    private mutating func settleOrder(of channel: Int) {
-        var lines: [Int: [(number: Int, position: Position)]] = [:]
-        for sent in channels[channel].messages.values where sent.attempts == 1 {
-            guard let position = sent.acknowledged ?? sent.seen else { continue }
-            // What was taken back has no place any more.
-            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
-            let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
-            if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append((sent.number, position)) }
-        }
-        for (client, line) in lines {
-            let ordered = line.sorted { $0.number < $1.number }
-            for (earlier, later) in zip(ordered, ordered.dropFirst())
-            where earlier.position.epoch == later.position.epoch && earlier.position.offset >= later.position.offset {
-                find(.outOfOrder, channel, client, "sent the message at \(earlier.position) before the one at \(later.position)")
-            }
-        }
-    }
-
-    /// Acknowledged at a place where somebody was handed another message.
-    private mutating func countTakenBack(of channel: Int) {
-        for sent in channels[channel].messages.values {
-            guard let position = sent.acknowledged else { continue }
-            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
-            if let standing, standing.count > 1 { report.takenBack += 1 }
-        }
-    }
-
-    /// Whoever was brought past a place without the message that was acknowledged there hasn't been told that it's gone.
-    private mutating func settleTakenBack(of channel: Int) {
-        for (place, standing) in channels[channel].places where standing.count > 1 {
-            for one in standing {
-                guard let message = one.message, !excused.contains(message),
-                    channels[channel].messages[message]?.acknowledged
-                        == Position(epoch: place.epoch, offset: place.offset, tag: one.tag)
-                else { continue }
-                for (seat, reader) in readers
-                where seat.channel == channel && reader.isSubscribed && reader.cursor.epoch == place.epoch
-                    && reader.base < place.offset && place.offset <= reader.cursor.offset && !reader.got.contains(message)
-                {
-                    find(
-                        .lost, channel, seat.client,
-                        "is at \(reader.cursor); \(message), acknowledged as \(place.offset).\(one.tag), was taken back, and it wasn't told"
-                    )
-                }
-            }
-        }
+    private mutating func leave(_ seat: Seat, heard: Instant?) {
+        settleTail(seat, heard: heard)
+        readers[seat]?.isSubscribed = false
+        readers[seat]?.promised = [:]
+        readers[seat]?.takenBack = []
     }
 
     // MARK: Inside
@@ -358,7 +352,9 @@ package struct DeliveryChecker {
         if let own = readers[seat]?.promised.removeValue(forKey: Place(epoch: position.epoch, offset: position.offset)), own != position.tag
         {
             readers[seat]?.takenBack.append(
-                "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told")
+                Untold(
+                    text: "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told", at: now)
+            )
         }
         note(message, at: position, previous: cursor.tag, channel, client)
         readers[seat]?.cursor = position
@@ -371,8 +367,8 @@ package struct DeliveryChecker {
         let order = channel.epochs[position.epoch] ?? .max
         for (epoch, last) in channel.latest
         where last.at > reader.since && channel.epochs[epoch] ?? .max < order && !excused.contains(last.message) {
-            readers[seat]?.passedOver.append(
-                "went from \(reader.cursor) to \(position), past \(last.message), acknowledged at \(last.position), and wasn't told")
+            let text = "went from \(reader.cursor) to \(position), past \(last.message), acknowledged at \(last.position), and wasn't told"
+            readers[seat]?.passedOver.append(Untold(text: text, at: now))
         }
     }
 
@@ -409,14 +405,14 @@ package struct DeliveryChecker {
         if channels[channel].epochs[mark] == nil { channels[channel].epochs[mark] = channels[channel].epochs.count }
     }
 
-    private mutating func number(of name: Name) -> Int {
+    mutating func number(of name: Name) -> Int {
         if let number = channelNumbers[name] { return number }
         channelNumbers[name] = channels.count
         channels.append(Channel(name: name))
         return channels.count - 1
     }
 
-    private mutating func find(_ fault: CheckReport.Fault, _ channel: Int, _ client: Int, _ text: String, unlessAnnounced: Bool = false) {
+    mutating func find(_ fault: CheckReport.Fault, _ channel: Int, _ client: Int, _ text: String, unlessAnnounced: Bool = false) {
         if unlessAnnounced && channels[channel].announcements > 0 { return }
         report.add(CheckReport.Finding(fault: fault, channel: channels[channel].name, client: client, text: text))
     }

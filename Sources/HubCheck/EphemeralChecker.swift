@@ -37,9 +37,11 @@ package struct EphemeralChecker {
         self.seatsMax = seatsMax
     }
 
-    /// `sequence`: the sender's own number, which only grows; nil: the hub's own word that the sender has stopped.
+    /// `sequence`: the sender's own number, which only grows; nil: the hub's own word that the sender has stopped. `since`: what the receiver
+    /// saw before it stands no more: its connection is younger, or it was told then that signs were left out.
     package mutating func typing(
-        _ isTyping: Bool, sequence: UInt32?, from sender: Int, in channel: Int, to receiver: Int, at now: Instant
+        _ isTyping: Bool, sequence: UInt32?, from sender: Int, in channel: Int, to receiver: Int, at now: Instant,
+        since: Instant = Instant(nanoseconds: 0)
     ) {
         let seat = Seat(receiver: UInt32(clamping: receiver), channel: UInt32(clamping: channel), sender: UInt32(clamping: sender))
         guard var known = typing[seat] else {
@@ -54,7 +56,7 @@ package struct EphemeralChecker {
             if sequence < known.sequence { count(.typingOutOfOrder) }
             known.sequence = max(known.sequence, sequence)
         }
-        if known.isTyping, now.since(known.at) > stopsWithin { count(.typingStuck) }
+        if known.isTyping, known.at >= since, now.since(known.at) > stopsWithin { count(.typingStuck) }
         known.isTyping = isTyping
         known.at = now
         typing[seat] = known

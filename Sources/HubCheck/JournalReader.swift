@@ -5,7 +5,7 @@ import HubWire
 ///
 ///     {"t":1234567,"client":"a1","out":{…}}     what it sent: an envelope as it stood on the wire
 ///     {"t":1234567,"client":"a1","in":{…}}      what it got
-///     {"t":1234567,"client":"a1","end":true}    its connection is over
+///     {"t":1234567,"client":"a1","end":true}    its connection is over; with "heard":1234000, anything came over it then last
 ///
 /// `t` orders the lines of all clients: microseconds of one monotonic clock. One client's lines are in order among each other.
 package struct JournalReader {
@@ -16,7 +16,7 @@ package struct JournalReader {
     /// A request that waits for its answer, by the raw `id`.
     private enum Asked {
         case publish(DeliveryChecker.Message, channel: Name)
-        case subscribe(from: [Name: Position])
+        case subscribe([Name], from: [Name: Position])
         case unsubscribe(Name)
         case history(Name, isContinuation: Bool)
     }
@@ -35,13 +35,18 @@ package struct JournalReader {
         var range: Range<Int>
     }
 
-    private static let depth = 64
-    private var checker = DeliveryChecker()
+    static let depth = 64
+    private var checker: DeliveryChecker
+    private let replacesPayloads: Bool
     private var clients: [Client] = []
     package private(set) var clientNames: [String] = []
     private var numbers: [Name: Int] = [:]
 
-    package init() {}
+    /// `grace`: as the checker's. `replacesPayloads`: the backend may give messages another payload, so what was sent says nothing of what must come.
+    package init(grace: Span = DeliveryChecker.grace, replacesPayloads: Bool = false) {
+        checker = DeliveryChecker(grace: grace)
+        self.replacesPayloads = replacesPayloads
+    }
 
     /// Reads whole files and judges. Throws for a line that isn't a journal's, with its number.
     package mutating func judge(_ files: [(name: String, bytes: [UInt8])]) throws(Problem) -> CheckReport {
@@ -64,6 +69,7 @@ package struct JournalReader {
         lines.sort { ($0.time, $0.file, $0.order) < ($1.time, $1.file, $1.order) }
         for line in lines {
             let entry = files[line.file]
+            checker.pass(to: Self.instant(line.time))
             let problem = entry.bytes.withUnsafeBytes { bytes -> WireError? in
                 do throws(WireError) {
                     try read(UnsafeRawBufferPointer(rebasing: bytes[line.range]))
@@ -75,6 +81,10 @@ package struct JournalReader {
             if let problem { throw Problem(description: "\(entry.name):\(line.order): \(problem.message)") }
         }
         return checker.finish()
+    }
+
+    private static func instant(_ microseconds: UInt64) -> Instant {
+        Instant(nanoseconds: microseconds.multipliedReportingOverflow(by: 1000).overflow ? .max : microseconds * 1000)
     }
 
     private static func time(of line: ArraySlice<UInt8>) -> UInt64? {
@@ -94,7 +104,7 @@ package struct JournalReader {
         } else if let received = line["in"] {
             try got(try Object(bytes, received.range), bytes, client)
         } else {
-            checker.ended(client)
+            checker.ended(client, heard: line["heard"]?.unsigned(in: bytes).map { Self.instant($0) })
             clients[client].asked = [:]
             clients[client].paging = []
         }
@@ -118,20 +128,29 @@ package struct JournalReader {
             guard let channel = envelope.name("channel", in: bytes), let messageId = envelope.name("messageId", in: bytes) else { return }
             let message = DeliveryChecker.Message(user: clients[client].user, id: messageId)
             checker.sent(message, to: channel, by: client)
+            if !replacesPayloads { carried(envelope, message, channel, bytes, client, isSent: true) }
             asked = .publish(message, channel: channel)
         case "subscribe":
             var from: [Name: Position] = [:]
+            var wanted: [Name] = []
             if let channel = envelope.name("channel", in: bytes) {
+                wanted = [channel]
                 if let position = envelope.position("position", in: bytes) { from[channel] = position }
             } else if let list = envelope["channels"] {
-                for element in try Self.elements(list, bytes) where element.kind == .object {
+                for element in try Self.elements(list, bytes) {
+                    guard element.kind == .object else {
+                        if let channel = element.name(in: bytes) { wanted.append(channel) }
+                        continue
+                    }
                     let entry = try Object(bytes, element.range)
-                    if let channel = entry.name("channel", in: bytes), let position = entry.position("position", in: bytes) {
+                    guard let channel = entry.name("channel", in: bytes) else { continue }
+                    wanted.append(channel)
+                    if let position = entry.position("position", in: bytes) {
                         from[channel] = position
                     }
                 }
             }
-            asked = .subscribe(from: from)
+            asked = .subscribe(wanted, from: from)
         case "unsubscribe":
             guard let channel = envelope.name("channel", in: bytes) else { return }
             asked = .unsubscribe(channel)
@@ -153,6 +172,7 @@ package struct JournalReader {
                 throw WireError(.malformed, "a publication without channel, messageId or position")
             }
             checker.received(entry.message, in: channel, at: entry.position, by: client)
+            carried(envelope, entry.message, channel, bytes, client)
         case "ack":
             guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
                 let asked = clients[client].asked.removeValue(forKey: id)
@@ -162,7 +182,13 @@ package struct JournalReader {
             guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
                 let asked = clients[client].asked.removeValue(forKey: id)
             else { return }
-            if case .publish(let message, let channel) = asked { checker.refused(message, in: channel) }
+            switch asked {
+            case .publish(let message, let channel):
+                checker.refused(message, in: channel, isFinal: Self.isFinal(envelope, bytes))
+            // It says of itself that the client isn't subscribed then, also if it was before.
+            case .subscribe(let wanted, _): for channel in wanted { checker.refusedSubscription(channel, by: client) }
+            case .unsubscribe, .history: return
+            }
         case "system":
             switch envelope.text("event", in: bytes) {
             case "welcome":
@@ -176,6 +202,8 @@ package struct JournalReader {
                 }
                 clients[client].paging.remove(channel)
                 checker.announced(channel, at: position, by: client)
+            case "degraded": checker.degraded(client)
+            case "restored": checker.restored(client)
             case "unsubscribed":
                 if let channel { checker.unsubscribed(channel, by: client) }
             default: return
@@ -189,9 +217,10 @@ package struct JournalReader {
     ) throws(WireError) {
         switch asked {
         case .publish(let message, let channel):
+            compareOffset(envelope, channel, bytes, client)
             guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "an ack without a position") }
             checker.acknowledged(message, in: channel, at: position, by: client)
-        case .subscribe(let from):
+        case .subscribe(_, let from):
             if let list = envelope["channels"] {
                 for element in try Self.elements(list, bytes) { try subscribed(try Object(bytes, element.range), from, bytes, client) }
             } else {
@@ -199,42 +228,79 @@ package struct JournalReader {
             }
         case .unsubscribe(let channel): checker.unsubscribed(channel, by: client)
         case .history(let channel, let isContinuation):
-            guard isContinuation else { return }
+            compareOffset(envelope, channel, bytes, client)
+            guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "a page without a position") }
+            let page = try page(envelope, channel, bytes, client)
+            guard isContinuation else { return checker.read(channel, upTo: position, by: client) }
             if let recovered = envelope["recovered"], !recovered.isTrue(in: bytes) {
                 // It broke off midway: told like one that breaks off at once.
                 return try subscribed(envelope, [:], bytes, client)
             }
             let hasMore = envelope["more"]?.isTrue(in: bytes) ?? false
             if !hasMore { clients[client].paging.remove(channel) }
-            checker.continued(
-                channel, page: try Self.page(envelope, bytes), at: envelope.position("position", in: bytes), hasMore: hasMore, by: client)
+            checker.continued(channel, page: page, at: position, hasMore: hasMore, by: client)
         }
     }
 
     private mutating func subscribed(
         _ result: Object, _ from: [Name: Position], _ bytes: UnsafeRawBufferPointer, _ client: Int
     ) throws(WireError) {
+        guard let channel = result.name("channel", in: bytes) else { return }
         // A refused channel has a code instead.
-        guard let channel = result.name("channel", in: bytes), let position = result.position("position", in: bytes) else { return }
+        guard let position = result.position("position", in: bytes) else { return checker.refusedSubscription(channel, by: client) }
+        compareOffset(result, channel, bytes, client)
         let hasMore = result["more"]?.isTrue(in: bytes) ?? false
         if hasMore { clients[client].paging.insert(channel) } else { clients[client].paging.remove(channel) }
         checker.subscribed(
-            channel, at: position, recovered: result["recovered"]?.isTrue(in: bytes), page: try Self.page(result, bytes), hasMore: hasMore,
+            channel, at: position, recovered: result["recovered"]?.isTrue(in: bytes), page: try page(result, channel, bytes, client),
+            hasMore: hasMore,
             from: from[channel], by: client)
     }
 
-    private static func page(
-        _ envelope: Object, _ bytes: UnsafeRawBufferPointer
+    private mutating func page(
+        _ envelope: Object, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int
     ) throws(WireError) -> [(message: DeliveryChecker.Message, position: Position)] {
         guard let list = envelope["publications"] else { return [] }
         var page: [(message: DeliveryChecker.Message, position: Position)] = []
-        for element in try elements(list, bytes) {
-            guard let entry = publication(try Object(bytes, element.range), bytes) else {
+        for element in try Self.elements(list, bytes) {
+            let one = try Object(bytes, element.range)
+            guard let entry = Self.publication(one, bytes) else {
                 throw WireError(.malformed, "an entry of publications without messageId or position")
             }
+            carried(one, entry.message, channel, bytes, client)
             page.append(entry)
         }
         return page
+    }
+
+    // MARK: What can be wrong with a single one
+
+    /// What a publication carries, and that its offset is its position's.
+    private mutating func carried(
+        _ envelope: Object, _ message: DeliveryChecker.Message, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int,
+        isSent: Bool = false
+    ) {
+        if !isSent { compareOffset(envelope, channel, bytes, client) }
+        guard let payload = envelope["payload"], let digest = PayloadDigest.of(payload, in: bytes) else { return }
+        checker.carried(message, in: channel, digest: digest, by: client, isSent: isSent)
+    }
+
+    private mutating func compareOffset(_ envelope: Object, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int) {
+        guard let offset = envelope["offset"]?.unsigned(in: bytes), let position = envelope.position("position", in: bytes),
+            offset != position.offset
+        else { return }
+        checker.contradicted(channel, "was told the offset \(offset) together with the position \(position)", by: client)
+    }
+
+    /// Decided before anything happened. What may have happened all the same, or was of another message with that id, isn't.
+    private static func isFinal(_ error: Object, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let retry = error["retry"], !retry.isTrue(in: bytes), let code = ErrorCode(rawValue: error.text("code", in: bytes)) else {
+            return false
+        }
+        switch code {
+        case .uncertain, .duplicateConflict, .internal: return false
+        default: return !code.mayRetry
+        }
     }
 
     private static func publication(

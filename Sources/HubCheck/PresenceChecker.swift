@@ -10,10 +10,15 @@ import HubWire
 /// - a watcher that was there all the while has heard of somebody's coming within `onlineWithin`, and of somebody's going within
 ///   `offlineWithin` (else it's stale).
 ///
-/// `away` counts as there: when a hub turns somebody away by itself is its own matter. Cost: 24 bytes a watched user of a watcher, 40 a
-/// user; each change of a user is judged once for each watcher.
+/// The same for `away`, as far as it was asked for: what all connections of a user asked for, and had answered, is *surely shown*.
+/// - A watcher that was there all the while doesn't show somebody as online who is surely away since `onlineWithin` (`offlineWithin` where
+///   another connection's end made it so), nor as away who has surely been online for so long.
+/// - Nobody is told to be online who was surely away for the whole of the last `offlineWithin`.
+///
+/// That a hub turns somebody away by itself, for want of activity, isn't judged: `onlineWithin` has to be shorter than that takes. Cost: 24
+/// bytes a watched user of a watcher, 56 a user; each change of a user is judged once for each watcher.
 package struct PresenceChecker {
-    package enum Fault: String, Sendable, CaseIterable { case falseOffline, staleOnline, staleOffline }
+    package enum Fault: String, Sendable, CaseIterable { case falseOffline, staleOnline, staleOffline, staleAway, staleBack, falseBack }
 
     package struct Finding: Sendable, Equatable {
         package var fault: Fault
@@ -28,6 +33,11 @@ package struct PresenceChecker {
         var since = Instant(nanoseconds: 0)
         /// Somebody is on the way in: neither there nor gone.
         var isUnsure = false
+        /// As what it's surely shown, and since when; nil: that isn't sure.
+        var shown: PresenceStatus? = .offline
+        var shownSince = Instant(nanoseconds: 0)
+        /// When that was sure last.
+        var connectionsShown = 0
         var watches: [UInt32] = []
     }
 
@@ -58,6 +68,11 @@ package struct PresenceChecker {
     private var goings: [Pending] = []
     private var firstComing = 0
     private var firstGoing = 0
+    /// Changes between away and online; their deadlines aren't in order, so each waits in the line of its bound.
+    private var turns: [Pending] = []
+    private var slowTurns: [Pending] = []
+    private var firstTurn = 0
+    private var firstSlowTurn = 0
     package private(set) var counts: [Fault: UInt64] = [:]
     package private(set) var findings: [Finding] = []
     /// Changes that watchers were told, and judgements that could be made.
@@ -106,6 +121,25 @@ package struct PresenceChecker {
         goings.append(Pending(at: now + offlineWithin, user: user, since: now))
     }
 
+    /// What all its connections asked for and had answered: online where one of them is, else away; nil while that isn't sure. Told after
+    /// `came` and `went`.
+    package mutating func shown(_ user: Int, as status: PresenceStatus?, at now: Instant) {
+        let before = users[user].shown
+        guard status != before else { return }
+        users[user].shown = status
+        users[user].shownSince = now
+        // Comings and goings are judged by themselves.
+        guard let status else { return }
+        guard status != .offline else {
+            users[user].connectionsShown = 0
+            return
+        }
+        let isByAnEnd = users[user].connections < users[user].connectionsShown
+        users[user].connectionsShown = users[user].connections
+        let pending = Pending(at: now + (isByAnEnd ? offlineWithin : onlineWithin), user: user, since: now)
+        if isByAnEnd { slowTurns.append(pending) } else { turns.append(pending) }
+    }
+
     // MARK: What was told
 
     /// The watch was acknowledged: from now on the watcher is told.
@@ -133,6 +167,11 @@ package struct PresenceChecker {
                 .falseOffline, user, watcher,
                 "was told offline, version \(version), though it had a connection for \(now.since(truth.since))")
         }
+        if status == .online, truth.shown == .away, now.since(truth.shownSince) > offlineWithin {
+            find(
+                .falseBack, user, watcher, "was told online, version \(version), though it had been away for \(now.since(truth.shownSince))"
+            )
+        }
         return known.isKnown && version > known.version && status != known.status
     }
 
@@ -148,13 +187,40 @@ package struct PresenceChecker {
             settle(goings[firstGoing], isComing: false)
             firstGoing += 1
         }
-        if firstComing > 4096 {
-            comings.removeFirst(firstComing)
-            firstComing = 0
+        while firstTurn < turns.count, turns[firstTurn].at <= now {
+            settleTurn(turns[firstTurn], onlineWithin)
+            firstTurn += 1
         }
-        if firstGoing > 4096 {
-            goings.removeFirst(firstGoing)
-            firstGoing = 0
+        while firstSlowTurn < slowTurns.count, slowTurns[firstSlowTurn].at <= now {
+            settleTurn(slowTurns[firstSlowTurn], offlineWithin)
+            firstSlowTurn += 1
+        }
+        Self.forget(&comings, &firstComing)
+        Self.forget(&goings, &firstGoing)
+        Self.forget(&turns, &firstTurn)
+        Self.forget(&slowTurns, &firstSlowTurn)
+    }
+
+    /// What was judged, now and then.
+    private static func forget(_ line: inout [Pending], _ first: inout Int) {
+        guard first > 4096 else { return }
+        line.removeFirst(first)
+        first = 0
+    }
+
+    private mutating func settleTurn(_ pending: Pending, _ within: Span) {
+        let user = users[pending.user]
+        guard user.shownSince == pending.since, let shown = user.shown, shown != .offline else { return }
+        for slot in user.watches {
+            let watch = watches[Int(slot)]
+            guard let since = watchers[Int(watch.watcher)], since <= pending.since, watch.isKnown else { continue }
+            // Who shows it as offline is judged by its coming.
+            judged += 1
+            if shown == .away, watch.status == .online {
+                find(.staleAway, pending.user, Int(watch.watcher), "wasn't told within \(within) that it turned away")
+            } else if shown == .online, watch.status == .away {
+                find(.staleBack, pending.user, Int(watch.watcher), "wasn't told within \(within) that it came back")
+            }
         }
     }
 

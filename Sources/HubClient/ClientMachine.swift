@@ -268,6 +268,12 @@ package struct ClientMachine: Sendable {
         wishes.isStatusOwed = true
     }
 
+    /// The next connection asks for no status: it's what connections begin as.
+    package mutating func forgetStatus() {
+        wishes.status = nil
+        wishes.isStatusOwed = false
+    }
+
     /// What is followed, with the last positions: what an application saves and comes back with.
     package var followed: [Subscription] { subscriptions.list }
 

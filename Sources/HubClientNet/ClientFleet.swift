@@ -127,6 +127,11 @@ package final class ClientFleet: LoopHandler, ServerHandler {
         if let connection = clients[client].connection { loop.setReading(isReading, on: connection) }
     }
 
+    /// Whether the hub has ended this client's connection, for one that doesn't read.
+    package func hasPeerEnded(_ client: Int) -> Bool {
+        if let connection = clients[client].connection { loop.hasPeerEnded(connection) } else { false }
+    }
+
     /// Sends bytes as they are, whatever they mean: for clients that misbehave on purpose.
     package func sendRaw(_ client: Int, _ kind: MessageKind, _ bytes: [UInt8]) {
         guard let connection = clients[client].connection else { return }

@@ -76,6 +76,24 @@ extension JSONObject.Value {
         }
     }
 
+    /// The texts of an array, for people: "connect, publish". All else as `shown`.
+    package var list: String {
+        guard kind == .array else { return shown }
+        var words: [String] = []
+        let isWhole = raw.withUnsafeBytes { bytes -> Bool in
+            var elements = JSONElements(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: 64)
+            do throws(WireError) {
+                while let element = try elements.next() {
+                    let value = JSONObject.Value(
+                        kind: element.kind, raw: [UInt8](element.range.bytes(in: bytes)), hasEscapes: element.hasEscapes)
+                    words.append(value.shown)
+                }
+                return true
+            } catch { return false }
+        }
+        return isWhole ? words.joined(separator: ", ") : shown
+    }
+
     /// For people: a string without quotes, all else as it stands.
     package var shown: String { Terminal.safe(text ?? String(decoding: raw, as: UTF8.self)) }
 }

@@ -1,6 +1,6 @@
 /// `GET /v1/nodes` for people: a row a node, a column for each field that there is, so that a newer hub's fields show as well.
 package enum NodesText {
-    private static let titles = ["leaseLeft": "lease left"]
+    private static let titles = ["leaseLeft": "lease left", "notAsked": "not asked"]
 
     /// nil when `body` isn't such an answer.
     package static func lines(_ body: [UInt8], on terminal: Terminal) -> [String]? {
@@ -12,6 +12,7 @@ package enum NodesText {
             columns.map { column -> (text: String, colour: Terminal.Colour?) in
                 guard let value = node[column] else { return ("", nil) }
                 if column == "leaseLeft", let number = value.number { return (SpokenTime.text(milliseconds: number), nil) }
+                if column == "notAsked" { return (value.list, .red) }
                 return (value.shown, nil)
             }
         }

@@ -313,6 +313,9 @@ package struct Configuration: Sendable {
         /// Who isn't heard of for so long has stopped.
         package var expire: Span = .seconds(6)
         package init() {}
+
+        /// How long those who were handed a "is typing" believe it: what's heard last may be held back for the throttle (decision 0303).
+        package var believed: Span { expire + throttle }
     }
     package var typing = Typing()
 

@@ -29,7 +29,7 @@ package protocol PresenceStore: AnyObject {
     func inspect(_ user: Name, explains: Bool, tag: RequestTag, at now: Instant)
 
     /// Says that this node lives (its entry holds 30 s). Answer: `nodes`, all that live.
-    func announce(connections: UInt64, tag: RequestTag, at now: Instant)
+    func announce(_ facts: NodeFacts, tag: RequestTag, at now: Instant)
 
     /// The store's clock less the monotonic one, in milliseconds, as far as it's known: for measuring, not for judging.
     var clockOffset: Int64? { get }
@@ -177,7 +177,9 @@ package struct PresenceRecord: Sendable, Equatable {
     package var graceLeft: UInt64?
     /// The store's clock when it was read: milliseconds since 1970.
     package var now: UInt64
-    /// While grace runs: the close that began it (its version is 0, its status what the user will be).
+    /// Milliseconds for which the user is shown online still, though all connections left are away: one that was online ended without a goodbye.
+    package var awaitedLeft: UInt64?
+    /// While grace runs, or one is awaited: the close that began it (its version is 0, its status what the user will be).
     package var close: PresenceTransition?
     /// Oldest first, `PresenceTransition.kept` at most; empty unless it was asked for.
     package var transitions: [PresenceTransition] = []
@@ -190,19 +192,31 @@ package struct PresenceRecord: Sendable, Equatable {
     }
 }
 
+/// What a node says of itself when it announces that it lives.
+package struct NodeFacts: Sendable, Equatable {
+    package var connections: UInt64 = 0
+    /// What its backend isn't asked about now (docs/ask.md), in the order of `AskKind`.
+    package var notAsked: [AskKind] = []
+
+    package init(connections: UInt64 = 0, notAsked: [AskKind] = []) {
+        self.connections = connections
+        self.notAsked = notAsked
+    }
+}
+
 package struct NodeEntry: Sendable, Equatable {
     /// The incarnation: 12 random characters, new with each start of the process.
     package var incarnation: Name
     package var name: Name
     /// Milliseconds until it counts as dead.
     package var left: UInt64
-    /// Connections it held when it last announced itself.
-    package var connections: UInt64
+    /// What it said when it last announced itself.
+    package var facts: NodeFacts
 
-    package init(incarnation: Name, name: Name, left: UInt64, connections: UInt64) {
+    package init(incarnation: Name, name: Name, left: UInt64, facts: NodeFacts) {
         self.incarnation = incarnation
         self.name = name
         self.left = left
-        self.connections = connections
+        self.facts = facts
     }
 }

@@ -30,6 +30,20 @@ package struct Queue<Element> {
         count += 1
     }
 
+    /// Before the first.
+    package mutating func prepend(_ element: Element) {
+        if count == slots.count { grow() }
+        head = (head + slots.count - 1) & (slots.count - 1)
+        slots[head] = element
+        count += 1
+    }
+
+    /// Changes the element `place` steps after the first.
+    package mutating func update(_ place: Int, _ body: (inout Element) -> Void) {
+        precondition(place >= 0 && place < count, "place \(place) in a queue of \(count)")
+        body(&slots[(head + place) & (slots.count - 1)]!)
+    }
+
     package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         let element = slots[head].take()

@@ -8,14 +8,17 @@ final class FetchTransfer {
     let handle: UnsafeMutableRawPointer
     private var body: [UInt8] = []
     private var head: [UInt8] = []
+    private var headsBytes = 0
     private var isTooLarge = false
     private var isHeadTooLarge = false
     private var list: UnsafeMutablePointer<curl_slist>?
     /// Where libcurl puts what its codes don't say.
     private let errorText = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
 
-    /// The head of an answer, or of several that precede it (100, a proxy's).
+    /// Of the head of one answer, trailers included.
     private static let headBytesMax = 32 * 1024
+    /// Of all heads together: interim answers (100, a proxy's) could come without end.
+    private static let headsBytesMax = 64 * 1024
 
     init(_ job: FetchJob, _ options: Fetcher.Options, at now: Instant) throws(FetchFailure) {
         guard let handle = curl_easy_init() else { throw .unusable("libcurl: out of memory") }
@@ -105,10 +108,11 @@ final class FetchTransfer {
     private func receivedHead(_ line: UnsafeRawBufferPointer) -> Bool {
         // A new head: the one before was an interim answer's.
         if line.starts(with: "HTTP/".utf8) { head.removeAll(keepingCapacity: true) }
-        guard line.count <= Self.headBytesMax - head.count else {
+        guard line.count <= Self.headBytesMax - head.count, line.count <= Self.headsBytesMax - headsBytes else {
             isHeadTooLarge = true
             return false
         }
+        headsBytes += line.count
         head += line
         return true
     }

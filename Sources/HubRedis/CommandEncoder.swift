@@ -49,6 +49,10 @@ final class CommandEncoder {
         hookRules = rules.kinds.isEmpty ? [] : rules.kinds.letters + [UInt8](":\(rules.perPartition):\(hookKeep.milliseconds)".utf8)
     }
 
+    /// How long a user's record outlives its last heartbeat. Where backends are told, as long as its events are: so that a user who comes back before
+    /// anybody has swept is known to be online, however long no node lived.
+    private var recordTTL: Span { hookRules.isEmpty ? timers.userTTL : max(timers.userTTL, hookKeep) }
+
     func fingerprint(_ publication: Publication) -> Mark { fingerprint.content(publication) }
 
     func options(_ channel: Name) -> HistoryOptions {
@@ -209,7 +213,7 @@ final class CommandEncoder {
         partitionKeys(prefix, &out)
         for operation in call.operations { userKeys(prefix, operation.user.bytes, &out) }
         out.argument(decimal: timers.lease.milliseconds)
-        out.argument(decimal: timers.userTTL.milliseconds)
+        out.argument(decimal: recordTTL.milliseconds)
         out.argument(decimal: timers.tombstoneTTL.milliseconds)
         out.argument(chance.mark())
         out.argument(chance.mark())
@@ -250,7 +254,7 @@ final class CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.leases)
         for lease in records { out.argument(key: prefix, KeySpace.Kind.user, lease.user.bytes) }
         out.argument(decimal: timers.lease.milliseconds)
-        out.argument(decimal: timers.userTTL.milliseconds)
+        out.argument(decimal: recordTTL.milliseconds)
         for lease in leases { out.argument(lease.user.bytes, lease.connection.bytes, separator: UInt8(ascii: "|")) }
     }
 

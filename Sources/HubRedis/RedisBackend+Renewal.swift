@@ -50,12 +50,17 @@ extension RedisBackend {
     }
 
     /// A channel has another epoch, its message says: whoever wrote that, the record tells.
-    func heardOfRenewal(_ index: Int) {
+    func heardOfRenewal(_ index: Int) { lookAgain(index) }
+
+    /// Reads where a live channel stands. False: it can't be read now, or is being read already.
+    @discardableResult
+    func lookAgain(_ index: Int) -> Bool {
         let entry = subscriber.set[index]
         guard let master = masters.master(of: masters.isCluster ? entry.lane : 0), link.openLanes(of: master).contains(entry.lane),
             master.link.owedReplies < RedisBackend.readHeadroom, subscriber.set.looks(index)
-        else { return }
+        else { return false }
         link.send(.position(index: index, generation: entry.generation, entry.subject))
+        return true
     }
 }
 

@@ -264,6 +264,11 @@ package final class RedisBackend {
         members?.delegate?.memberStoreHealth(current)
     }
 
+    /// What everybody may be told of why the links are down.
+    var outage: String? {
+        masters.outage ?? problem(at: loop.now).flatMap { RedisFault.kind(of: $0) }.map { "the link to Redis is down: \($0)" }
+    }
+
     private func problem(at now: Instant) -> String? {
         guard let problem = masters.problem(wasUp: health == .up, at: now) else { return nil }
         switch topology {
@@ -281,29 +286,33 @@ package final class RedisBackend {
         for master in masters.all where master.link.isUp {
             let lanes = link.openLanes(of: master)
             while master.link.owedReplies < RedisBackend.readHeadroom, let index = subscriber.set.takeRead(in: lanes) {
-                let entry = subscriber.set[index]
-                link.send(.position(index: index, generation: entry.generation, entry.subject))
+                let generation = subscriber.set.generation(of: index)
+                link.send(.position(index: index, generation: generation, subscriber.set.subject(of: index)))
             }
         }
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ reply: borrowing Reply) {
-        let position = Position(meta: reply, at: 0)
-        // Somebody else's value under our key: as if the channel had none. The next publication says where it really is.
-        if position == nil {
+        guard let position = Position(meta: reply, at: 0) else {
+            let call = Call.position(index: index, generation: generation, subject)
             foreignMessages += 1
-            foreign(.position(index: index, generation: generation, subject), "the meta key")
+            foreign(call, "the meta key")
+            return positionUnreadable(index, generation, subject, call.foreignKey)
         }
         if position == .start, case .channel(let channel) = subject {
             // No record: where it stands instead takes a script. Seldom, so a second way rather than a script for every channel.
             guard subscriber.set.isCurrent(index, generation) else { return }
             return link.send(.tip(index: index, generation: generation, channel))
         }
-        positionRead(index, generation, subject, position ?? .start)
+        positionRead(index, generation, subject, position)
     }
 
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ position: Position) {
-        guard let outcome = subscriber.set.read(index, generation, position, pings: subscriber.pings) else { return }
+        guard let outcome = subscriber.set.read(index, generation, position, pings: subscriber.pings) else {
+            // It was live and has been looked at again, for somebody who came when its place wasn't known for sure.
+            if case .channel(let channel) = subject, subscriber.set.isLive(index, generation) { answerWaiters(index, channel) }
+            return
+        }
         switch subject {
         case .channel(let channel):
             // A channel that isn't where it was has begun to fill the hole.
@@ -315,16 +324,31 @@ package final class RedisBackend {
     }
 
     private func positionFailed(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ error: WireError) {
-        if error.code == .unavailable || error.code == .overloaded {
-            subscriber.set.readFailed(index, generation)
-        } else {
+        guard error.code == .unavailable || error.code == .overloaded else {
             foreignMessages += 1
-            positionRead(index, generation, subject, .start)
+            return positionUnreadable(index, generation, subject, error)
         }
+        subscriber.set.readFailed(index, generation)
+        if case .channel(let channel) = subject, subscriber.set.isLive(index, generation) { failWaiters(index, channel, error) }
+    }
+
+    /// Somebody else's value stands where the position should. Nobody is told of a place in such a channel; who was told of one already hears
+    /// that nothing before the next publication can be bridged. A feed does without.
+    private func positionUnreadable(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ error: WireError) {
+        guard case .channel(let channel) = subject else { return positionRead(index, generation, subject, .start) }
+        guard subscriber.set.isCurrent(index, generation) else { return }
+        let isUntold = subscriber.set.refuse(index, at: loop.now)
+        guard isUntold || subscriber.set[index].state != .unsubscribing else { return }
+        failWaiters(index, channel, error)
+        if !isUntold { positionRead(index, generation, subject, .start) }
+    }
+
+    private func failWaiters(_ index: Int, _ channel: Name, _ error: WireError) {
+        for waiter in subscriber.set.takeWaiters(index) { broker?.delegate?.subscribed(channel, .failure(error), tag: waiter.tag) }
     }
 
     func answerWaiters(_ index: Int, _ channel: Name, before: Position? = nil) {
-        guard let position = before ?? subscriber.set[index].chain.position else { return }
+        guard let position = before ?? subscriber.set.position(of: index) else { return }
         for waiter in subscriber.set.takeWaiters(index) {
             broker?.delegate?.subscribed(channel, .success(position), tag: waiter.tag)
         }
@@ -360,9 +384,11 @@ package final class RedisBackend {
         case .hooks(let call): hookQueue?.replied(call, reply)
         case .position(let index, let generation, let subject): positionRead(index, generation, subject, reply)
         case .tip(let index, let generation, let channel):
-            let position = Position(meta: reply, at: 0)
-            if position == nil { foreignMessages += 1 }
-            positionRead(index, generation, .channel(channel), position ?? .start)
+            guard let position = Position(meta: reply, at: 0) else {
+                foreignMessages += 1
+                return positionUnreadable(index, generation, .channel(channel), .notOurs)
+            }
+            positionRead(index, generation, .channel(channel), position)
         case .control(_, _, let tag): broker?.controlSent(reply, tag)
         case .trial(let number, _): probeTried(number, isFull: false)
         case .strangers(let call): strangersFound(call, reply)
@@ -416,7 +442,7 @@ package final class RedisBackend {
 
     /// A message on one of our pub/sub channels.
     func heard(_ index: Int, _ body: UnsafeRawBufferPointer, pongs: UInt64) {
-        let subject = subscriber.set[index].subject
+        let subject = subscriber.set.subject(of: index)
         if case .probe = subject { return probeCameBack(body) }
         if case .user(let user) = subject {
             if store?.heard(body, of: user) != true { foreignMessages += 1 }

@@ -80,8 +80,11 @@ package final class RedisBroker: Broker {
     package func subscribe(_ channel: Name, tag: RequestTag, at now: Instant) {
         let set = backend.subscriber
         let index = set.set.want(backend.keys.liveChannel(channel), .channel(channel))
-        let isLeaving = set.set[index].state == .unsubscribing
-        if set.set[index].chain.position != nil && !isLeaving {
+        let position = set.set.isAt(.unsubscribing, index) ? nil : set.set.position(of: index)
+        if position == .start, backend.lookAgain(index) {
+            // No place that could be proved: why, is asked again (a key of others, memory that was full).
+            set.set.wait(index, SubscriptionSet.Waiter(tag: tag, deadline: now + RedisBackend.subscribeDeadline))
+        } else if position != nil {
             // Known already: also while the links are down, since a re-link checks it and announces what was missed. The position is
             // taken when the answer is given: until then more may be delivered.
             answers.append(.subscribed(channel, tag))
@@ -99,7 +102,7 @@ package final class RedisBroker: Broker {
         if let refusal = backend.probe(tag: tag, at: now) { answers.append(.refusedProbe(refusal, tag)) }
     }
 
-    package var outage: String? { backend.masters.outage }
+    package var outage: String? { backend.outage }
 
     package var forgottenAcknowledgements: UInt64 { backend.ledger.forgotten }
 
@@ -140,7 +143,7 @@ package final class RedisBroker: Broker {
             delegate?.subscribed(channel, .failure(.redisAway), tag: tag)
             return
         }
-        if let position = subscriber.set[index].chain.position {
+        if let position = subscriber.set.position(of: index) {
             delegate?.subscribed(channel, .success(position), tag: tag)
         } else {
             subscriber.set.wait(index, SubscriptionSet.Waiter(tag: tag, deadline: now + RedisBackend.subscribeDeadline))

@@ -76,8 +76,8 @@ package final class RedisPresenceStore: PresenceStore {
 
     package var clockOffset: Int64? { offsets.max() }
 
-    package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
-        send(.announce(facts: [UInt8]("\(connections);".utf8) + backend.node.bytes, tag))
+    package func announce(_ facts: NodeFacts, tag: RequestTag, at now: Instant) {
+        send(.announce(facts: NodeFactsText.text(facts, name: backend.node), tag))
     }
 
     // MARK: Users that are watched by themselves

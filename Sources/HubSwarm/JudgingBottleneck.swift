@@ -4,6 +4,11 @@ package struct Bottleneck: Sendable, Equatable {
     package private(set) var own: Double?
     package private(set) var hub: Double?
     package private(set) var redis: Double?
+    /// Of hub, Redis and generator together, in shares of one core; nil: no hub was watched, so it may be on another machine.
+    package private(set) var machine: Double?
+    /// How many cores the watched hubs can use; one where that isn't known.
+    package private(set) var hubCores: UInt64 = 1
+    private var machineCores: UInt64?
     /// Nanoseconds: how late the generator sent what it could have sent, in the worst second but for the last twentieth.
     package private(set) var lag: UInt64 = 0
     private let processes: UInt64
@@ -20,6 +25,12 @@ package struct Bottleneck: Sendable, Equatable {
         own = median(points.compactMap { $0.busiestCPU ?? $0.ownCPU }.map { Double($0) / length })
         hub = median(points.compactMap { $0.hubCPU.map { Double($0) / length } })
         redis = median(points.compactMap { $0.redisCPU.map { Double($0) / length } })
+        hubCores = max(measures.hubCores ?? 1, 1)
+        machineCores = measures.machineCores
+        machine = median(
+            points.compactMap { point in
+                point.hubCPU.map { (Double($0) + Double(point.redisCPU ?? 0) + Double(point.ownCPU ?? 0)) / length }
+            })
         let lags = points.map(\.lag).sorted()
         if !lags.isEmpty { lag = lags[min(lags.count * 19 / 20, lags.count - 1)] }
     }
@@ -41,14 +52,19 @@ package struct Bottleneck: Sendable, Equatable {
     /// What broke it, as far as can be seen.
     package var reason: String {
         if let generator { return generator }
-        var known: [String] = []
         if let redis, redis >= Self.busy { return "Redis is the bottleneck: it used \(ReportNumbers.percent(redis)) of its one core" }
-        if let hub { known.append("the hub used \(ReportNumbers.percent(hub)) of a core") }
+        var known: [String] = []
+        if let hub { known.append("the hub used \(ReportNumbers.percent(hub)) of a core" + (hubCores > 1 ? " of its \(hubCores)" : "")) }
         if let redis { known.append("Redis \(ReportNumbers.percent(redis))") }
-        if let own { known.append("the generator \(ReportNumbers.percent(own))") }
-        if let hub, hub >= Self.busy { return "the hub's processor time: " + known.joined(separator: ", ") }
+        if let own { known.append("the generator \(ReportNumbers.percent(own))" + (processes > 1 ? " in its busiest process" : "")) }
+        let words = known.joined(separator: ", ")
+        if let hub, hub >= Self.busy * Double(hubCores) { return "the hub's processor time: " + words }
+        if let machine, let machineCores, machine >= Self.busy * Double(machineCores) {
+            return "this machine's \(machineCores) processors, which hub and generator share: " + words
+                + "; with the generator elsewhere the hub may hold more"
+        }
         if known.isEmpty { return "the processor time of nobody is known" }
-        return "nobody's processor time seems short: " + known.joined(separator: ", ")
+        return "nobody's processor time seems short: " + words
     }
 }
 

@@ -8,8 +8,11 @@ package struct KneeOptions: Sendable, Equatable {
     package var targets: [Expectation]
     package var raised = Raised.users
     package var limits: Knee.Limits
-    /// Measured, of each step.
-    package var seconds: UInt64 = 10
+    /// Measured, of each step; of a scenario nil: what its file says (`steady`).
+    package var seconds: UInt64?
+    package static let secondsUsual: UInt64 = 10
+    /// Of a rate that's raised: how many bots say it.
+    package var bots = 100
     /// A scenario's name or file; nil: a run with flags.
     package var scenario: String?
 
@@ -18,7 +21,9 @@ package struct KneeOptions: Sendable, Equatable {
         CommandLineParser.Flag("raise", value: "WHAT", help: "users, or rate: messages a second of each bot (default users)."),
         CommandLineParser.Flag("from", value: "N", help: "The first load (default 100 users, or a rate of 0.1)."),
         CommandLineParser.Flag("to", value: "N", help: "The largest load that is tried (default 100000 users, or a rate of 1000)."),
-        CommandLineParser.Flag("step-seconds", value: "T", help: "How long each step is measured (default 10)."),
+        CommandLineParser.Flag(
+            "step-seconds", value: "T", help: "Seconds that each step is measured (default 10; of a scenario its steady time)."),
+        CommandLineParser.Flag("bots", value: "N", help: "With --raise rate: how many bots (default 100)."),
         CommandLineParser.Flag("repeats", value: "N", help: "How often the answer must hold (default 3)."),
         CommandLineParser.Flag("precision", value: "SHARE", help: "How near the answer is to where it breaks (default 10%)."),
     ]
@@ -43,11 +48,20 @@ package struct KneeOptions: Sendable, Equatable {
         if raised == .rate, scenario != nil {
             throw CommandLineError("--raise rate is of runs with flags; of a scenario the users are raised")
         }
+        if let number = try Self.number(arguments, "bots", 1, Double(SwarmOptions.botsMax), isWhole: true) {
+            guard raised == .rate else {
+                throw CommandLineError("--bots is for --raise rate; the users that are raised go from --from to --to")
+            }
+            bots = Int(number)
+        }
+        if raised == .rate, arguments.value("rate") != nil {
+            throw CommandLineError("--rate is what --raise rate raises: from --from to --to")
+        }
         let largest = isWhole ? 1_000_000.0 : 1000
         limits.least = try Self.number(arguments, "from", isWhole ? 1 : 0.001, largest, isWhole: isWhole) ?? limits.least
         limits.most = try Self.number(arguments, "to", isWhole ? 1 : 0.001, largest, isWhole: isWhole) ?? max(limits.most, limits.least)
         guard limits.least <= limits.most else { throw CommandLineError("--from is more than --to") }
-        seconds = try Self.number(arguments, "step-seconds", 1, 3600, isWhole: true).map { UInt64($0) } ?? seconds
+        seconds = try Self.number(arguments, "step-seconds", 1, 3600, isWhole: true).map { UInt64($0) }
         limits.repeats = try Self.number(arguments, "repeats", 1, 20, isWhole: true).map { Int($0) } ?? limits.repeats
         if let text = arguments.value("precision") {
             guard text.hasSuffix("%"), let percent = Double(text.dropLast()), percent >= 1, percent <= 100 else {

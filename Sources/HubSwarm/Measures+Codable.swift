@@ -9,7 +9,7 @@ extension Measures: Codable {
     private enum Key: String, CodingKey {
         case version, scenario, seed, options, environment, workers, bots, began, date, warmUp, measured, ended, step, series, lanes,
             counters,
-            errors, ends, violations, findings, missing, interrupted, summary
+            errors, ends, violations, findings, missing, interrupted, hubCores, machineCores, summary
     }
 
     private struct LaneEntry: Codable {
@@ -44,6 +44,8 @@ extension Measures: Codable {
         try fields.encode(findings, forKey: .findings)
         try fields.encode(missing, forKey: .missing)
         try fields.encode(isInterrupted, forKey: .interrupted)
+        try fields.encodeIfPresent(hubCores, forKey: .hubCores)
+        try fields.encodeIfPresent(machineCores, forKey: .machineCores)
     }
 
     package init(from decoder: any Decoder) throws {
@@ -84,6 +86,8 @@ extension Measures: Codable {
         findings = try reader.texts(.findings)
         missing = try reader.texts(.missing)
         isInterrupted = try reader.fields.decode(Bool.self, forKey: .interrupted)
+        hubCores = try reader.cores(.hubCores)
+        machineCores = try reader.cores(.machineCores)
     }
 
     private struct Reader {
@@ -94,6 +98,14 @@ extension Measures: Codable {
         func count(_ key: Key) throws -> UInt64 {
             let value = try fields.decode(UInt64.self, forKey: key)
             guard value <= Measures.countMax else { throw refuse(key, "\(value) is too large") }
+            return value
+        }
+
+        /// Of a file from before there were any: nil.
+        func cores(_ key: Key) throws -> UInt64? {
+            guard fields.contains(key) else { return nil }
+            let value = try fields.decode(UInt64.self, forKey: key)
+            guard (1...Measures.coresMax).contains(value) else { throw refuse(key, "\(value) isn't from 1 to \(Measures.coresMax)") }
             return value
         }
 

@@ -14,6 +14,7 @@ package struct Measures: Sendable, Equatable {
     package static let namesMax = 1000
     package static let nameLengthMax = 512
     package static let findingsMax = 100
+    package static let coresMax: UInt64 = 1 << 16
 
     /// Whose latency it is: those who behave, or those who are there to disturb them.
     package enum Population: String, Sendable, Codable, CaseIterable { case normal, hostile }
@@ -99,6 +100,12 @@ package struct Measures: Sendable, Equatable {
     package var missing: [String] = []
     package var isInterrupted = false
 
+    // Where it ran.
+    /// How many cores the watched hubs can use at once: their loops, or the processors they may run on if that's fewer; nil: not known.
+    package var hubCores: UInt64?
+    /// Of this machine, which the watched hubs and the swarm share; nil: no hub was watched.
+    package var machineCores: UInt64?
+
     package init() {}
 
     /// Names in `counters` that reports and judges know.
@@ -173,6 +180,8 @@ package struct Measures: Sendable, Equatable {
         findings = Array((findings + other.findings).prefix(Self.findingsMax))
         missing = Array((missing + other.missing).prefix(Self.findingsMax))
         isInterrupted = isInterrupted || other.isInterrupted
+        hubCores = hubCores ?? other.hubCores
+        machineCores = machineCores ?? other.machineCores
     }
 
     private mutating func mergeSeries(_ other: Measures) {

@@ -3,9 +3,9 @@
 enum ReportStyle {
     static let sheet = """
         :root { color-scheme: light dark; --ground: #fff; --sheet: #f6f7f9; --ink: #1a1d21; --soft: #59616b; --rule: #d9dde3; --good: #14703a; \
-        --bad: #b3261e; --warn: #8a5a00; --c0: #0b62c4; --c1: #b84a00; --c2: #00755a; --c3: #96307f; --c4: #5c5f66; --c5: #7a5c00; }
+        --bad: #b3261e; --warn: #8a5a00; --c0: #0b62c4; --c1: #b84a00; --c2: #00755a; --c3: #96307f; --c4: #5c5f66; --c5: #7a5c00; --c6: #a3203f; }
         @media (prefers-color-scheme: dark) { :root { --ground: #14171a; --sheet: #1d2125; --ink: #e8eaed; --soft: #a6aeb8; --rule: #353b42; \
-        --good: #6fd394; --bad: #ff8a80; --warn: #f0c060; --c0: #6cb2ff; --c1: #ff9a57; --c2: #4fd1ae; --c3: #e79ad6; --c4: #b4b8bf; --c5: #e0c158; } }
+        --good: #6fd394; --bad: #ff8a80; --warn: #f0c060; --c0: #6cb2ff; --c1: #ff9a57; --c2: #4fd1ae; --c3: #e79ad6; --c4: #b4b8bf; --c5: #e0c158; --c6: #ff9db0; } }
         * { box-sizing: border-box; }
         body { margin: 0 auto; padding: 24px 20px 48px; max-width: 1080px; background: var(--ground); color: var(--ink); \
         font: 15px/1.5 system-ui, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif; overflow-wrap: anywhere; }
@@ -16,7 +16,7 @@ enum ReportStyle {
         .verdict.good { border-color: var(--good); } .verdict.good strong { color: var(--good); }
         .verdict.bad { border-color: var(--bad); } .verdict.bad strong { color: var(--bad); }
         .verdict.warn { border-color: var(--warn); } .verdict.warn strong { color: var(--warn); }
-        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(104px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
+        .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(165px, 1fr)); gap: 10px; margin: 16px 0; padding: 0; }
         .tiles div { background: var(--sheet); border-radius: 6px; padding: 10px 12px; }
         .tiles dt { color: var(--soft); font-size: 13px; } .tiles dd { margin: 0; font-size: 18px; white-space: nowrap; font-weight: 600; font-variant-numeric: tabular-nums; }
         .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 18px; }
@@ -28,7 +28,8 @@ enum ReportStyle {
         .grid { stroke: var(--rule); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; } .band { fill: var(--rule); fill-opacity: .45; }
         .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
         .k0 { stroke: var(--c0); } .k1 { stroke: var(--c1); stroke-dasharray: 7 4; } .k2 { stroke: var(--c2); stroke-dasharray: 2 4; } \
-        .k3 { stroke: var(--c3); stroke-dasharray: 10 3 2 3; } .k4 { stroke: var(--c4); stroke-dasharray: 4 2; } .k5 { stroke: var(--c5); stroke-dasharray: 1 3; }
+        .k3 { stroke: var(--c3); stroke-dasharray: 10 3 2 3; } .k4 { stroke: var(--c4); stroke-dasharray: 4 2; } .k5 { stroke: var(--c5); stroke-dasharray: 1 3; } \
+        .k6 { stroke: var(--c6); stroke-dasharray: 12 4; }
         .bar { fill: var(--c0); } .dot { fill: var(--ground); stroke-width: 2; stroke-dasharray: none; }
         .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; margin: 8px 0 18px; font-size: 14px; }
         caption { text-align: left; font-weight: 600; padding: 4px 0; } thead th { color: var(--soft); font-weight: 600; }
@@ -39,10 +40,11 @@ enum ReportStyle {
         @media (max-width: 560px) { body { padding: 16px 12px 32px; } svg.large { display: none !important; } figure svg.small { display: block !important; } \
         figure { padding: 10px; } .tiles { grid-template-columns: repeat(2, 1fr); } h1 { font-size: 21px; } }
         @media print { :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #000; --soft: #333; --rule: #bbb; --good: #000; --bad: #000; --warn: #000; \
-        --c0: #000; --c1: #000; --c2: #000; --c3: #000; --c4: #000; --c5: #000; } @page { margin: 14mm; }
+        --c0: #000; --c1: #000; --c2: #000; --c3: #000; --c4: #000; --c5: #000; --c6: #000; } @page { margin: 14mm; }
         body { max-width: none; padding: 0; font-size: 10.5pt; } h2, h2 + p { break-after: avoid; } table, .verdict, .tiles { break-inside: avoid; }
         section.long, section.long table { break-inside: auto; } tr { break-inside: avoid; } thead { display: table-header-group; }
         figure, .tiles div, .verdict { border: 1px solid #bbb; } .bar { fill: #555; } details { display: none; } .line { stroke-width: 1.5; }
-        .plots { grid-template-columns: 1fr 1fr; } svg.large { display: none !important; } figure svg.small { display: block !important; } }
+        .plots { grid-template-columns: 1fr 1fr; gap: 12px; } figure { padding: 10px; } figure p { font-size: 9pt; line-height: 1.35; margin-bottom: 0; } \
+        .tiles { grid-template-columns: repeat(5, 1fr); gap: 6px; } .tiles div { padding: 5px 10px; } svg.large { display: none !important; } figure svg.small { display: block !important; } }
         """
 }

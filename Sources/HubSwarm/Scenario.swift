@@ -63,6 +63,8 @@ package struct Scenario: Sendable, Equatable {
         package var speakers: Int?
         /// How long before a message the device says that its user is typing; nil: it doesn't.
         package var typing: Span?
+        /// Who was seen typing is to be seen to have stopped so long after the last sign: it has to be above the hub's `typing.expire`.
+        package var stopsWithin: Span = .seconds(10)
     }
 
     package struct Absence: Sendable, Equatable {
@@ -100,12 +102,15 @@ package struct Scenario: Sendable, Equatable {
     package struct Hostile: Sendable, Equatable {
         package var slow = 0
         package var halfOpen = 0
+        /// Sockets that never say a word, and such that say half a request's head.
+        package var silent = 0
+        package var halfHead = 0
         package var floods = 0
         package var garbage = 0
         /// Messages a second of each that floods.
         package var rate = 1000.0
 
-        package var count: Int { slow + halfOpen + floods + garbage }
+        package var count: Int { slow + halfOpen + silent + halfHead + floods + garbage }
     }
 
     // MARK: What follows from it

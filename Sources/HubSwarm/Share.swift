@@ -40,6 +40,8 @@ package struct Share: Sendable, Equatable {
         var hostile = scenario.hostile
         hostile.slow = part(of: hostile.slow)
         hostile.halfOpen = part(of: hostile.halfOpen)
+        hostile.silent = part(of: hostile.silent)
+        hostile.halfHead = part(of: hostile.halfHead)
         hostile.floods = part(of: hostile.floods)
         hostile.garbage = part(of: hostile.garbage)
         return hostile

@@ -64,7 +64,7 @@ package struct SwarmOptions: Sendable, Equatable {
                 "hub-swarm --url http://10.0.0.1:8080,http://10.0.0.2:8080 --json", "against two nodes, for a program"),
         ],
         notes: [
-            "hub-swarm find, compare and report have a --help of their own (docs/swarm-reports.md).",
+            "hub-swarm run plays scenarios (chat, presence, broadcast, herd, hostile, or a file). It, find, compare and report have a --help of their own (docs/swarm-reports.md).",
             "hub-swarm check JOURNAL… judges journals of other clients by the same rules (hub-swarm check --help).",
             "Latency counts from the time at which a message was due, whatever kept its bot from sending it then.",
             "Exit codes: 0 nothing lost, duplicated or out of order; 1 something was; 2 wrong usage, or too few descriptors or ports for so many bots; 3 no bot could connect.",

@@ -7,12 +7,18 @@ enum CheckCommand {
     static let parser = CommandLineParser(
         program: "hub-swarm check",
         summary: "Reads clients' journals and says whether anything was lost without a word, came twice or out of order.",
-        flags: [],
+        flags: [
+            CommandLineParser.Flag(
+                "grace", value: "SECONDS",
+                help: "Who goes away or unsubscribes must have what was acknowledged so long before: 0 to 3600 (default: 10)."),
+            CommandLineParser.Flag("replaced", help: "The backend may replace payloads: what was sent isn't compared with what came."),
+        ],
         operands: [CommandLineParser.Operand("JOURNAL", .oneOrMore, help: "A file of lines, of one client or of several.")],
         examples: [CommandLineParser.Example("hub-swarm check alice.jsonl bob.jsonl", "of two clients of one run")],
         notes: [
             "A journal has a line of JSON for each thing that happened: {\"t\":MICROSECONDS,\"client\":NAME,\"out\":ENVELOPE}, the same with \"in\", "
-                + "and {\"t\":…,\"client\":…,\"end\":true} when a connection is over.",
+                + "and {\"t\":…,\"client\":…,\"end\":true} when a connection is over, with \"heard\":MICROSECONDS if it's known when anything came last: "
+                + "what was acknowledged after that, less the grace, isn't owed.",
             "Exit codes: 0 nothing found; 1 something was, or the journals prove nothing; 2 wrong usage, or a file that can't be read.",
         ])
 
@@ -29,7 +35,14 @@ enum CheckCommand {
             }
             files.append((path, bytes))
         }
-        var reader = JournalReader()
+        var grace = DeliveryChecker.grace
+        if let text = arguments.value("grace") {
+            guard let seconds = UInt64(text), seconds <= 3600 else {
+                throw CommandLineError("--grace must be whole seconds from 0 to 3600, not \(CommandLineError.quoted(text))")
+            }
+            grace = .seconds(seconds)
+        }
+        var reader = JournalReader(grace: grace, replacesPayloads: arguments.has("replaced"))
         do throws(JournalReader.Problem) {
             let report = try reader.judge(files)
             print(report.text(clients: reader.clientNames))

@@ -23,6 +23,10 @@ extension Crowd {
             wentAway(bot, now)
             bots[bot].isLeaving = true
             bots[bot].wantsBack = false
+            // The next session begins as sessions do.
+            bots[bot].hasAskedStatus = false
+            bots[bot].shown = .online
+            fleet.change(bot) { $0.forgetStatus() }
             fleet.stop(bot)
             if case .closed = fleet.state(bot) { bots[bot].isLeaving = false }
         case .cut: onPurpose { fleet.cut(bot) }
@@ -31,7 +35,7 @@ extension Crowd {
         case .say(let room):
             if scenario.talk.typing != nil { tellTyping(false, bot, room, due) }
             say(bot, room, due: due.nanoseconds)
-        case .read(let room): tellRead(bot, room)
+        case .read(let room): tellRead(bot, room, due)
         case .goAway: setStatus(.away, bot, due)
         case .comeBack: setStatus(.online, bot, due)
         }
@@ -102,7 +106,7 @@ extension Crowd {
     }
 
     /// Up to the last that it has, if that's news.
-    private func tellRead(_ bot: Int, _ room: Int) {
+    private func tellRead(_ bot: Int, _ room: Int, _ due: Instant) {
         let seat = bot * scenario.rooms.joined + room
         let name = rooms[roomNumber(bot, room)].name
         guard let offset = fleet.followed(bot).first(where: { $0.channel == name })?.position?.offset, offset > marks[seat] else { return }
@@ -112,14 +116,18 @@ extension Crowd {
         payload.append("}")
         guard fleet.tell(bot, .read, channel: name, payload: payload.bytes) else { return }
         marks[seat] = offset
+        marksDue[seat] = due.nanoseconds
         tally.readsSent += 1
     }
 
     private func setStatus(_ status: Payload.Status, _ bot: Int, _ due: Instant) {
         fleet.change(bot) { $0.setStatus(status) }
-        guard bots[bot].isIn else { return }
+        bots[bot].hasAskedStatus = true
         bots[bot].shown = status == .away ? .away : .online
+        guard bots[bot].isIn else { return }
         bots[bot].shownSince = due
+        bots[bot].isStatusUnsure = true
+        noteStatus(bots[bot].user)
     }
 
     /// Within the share.
@@ -130,5 +138,6 @@ extension Crowd {
         guard bots[bot].isIn else { return }
         bots[bot].isIn = false
         presence?.went(bots[bot].user, at: now)
+        noteStatus(bots[bot].user)
     }
 }

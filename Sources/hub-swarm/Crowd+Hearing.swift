@@ -30,10 +30,20 @@ extension Crowd {
             check?.unsubscribed(subscription.channel, by: client)
         case .violation: recorder.failed("violation")
         case .system(let envelope):
+            hearsOfHealth(envelope, message, client)
             // Signs were left out, which is announced: what was seen typing may have stopped.
-            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) { ended.insert(client) }
+            if envelope.event.bytes(in: message).elementsEqual("dropped".utf8) {
+                ended.insert(client)
+                bots[client].signsSince = Clock.now()
+            }
         case .members, .ignored: break
         }
+    }
+
+    private func hearsOfHealth(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let event = envelope.event.bytes(in: message)
+        if event.elementsEqual("degraded".utf8) { check?.degraded(client) }
+        if event.elementsEqual("restored".utf8) { check?.restored(client) }
     }
 
     private func welcomed(_ client: Int) {
@@ -43,9 +53,11 @@ extension Crowd {
         if bots[client].wasIn { tally.reconnects += 1 } else { tally.everIn += 1 }
         bots[client].wasIn = true
         bots[client].isIn = true
-        if bots[client].shown == .offline { bots[client].shown = .online }
         bots[client].shownSince = bots[client].attempted
         presence?.came(bots[client].user, at: now)
+        // A status that was asked for before is asked for again: then its answer makes it sure.
+        bots[client].isStatusUnsure = bots[client].hasAskedStatus
+        noteStatus(bots[client].user)
         sendBacklog(client)
     }
 
@@ -157,6 +169,9 @@ extension Crowd {
         case .watch:
             presence?.watching(client, since: Clock.now())
             told(envelope.users, message, client, isAnswer: true)
+        case .presence:
+            bots[client].isStatusUnsure = false
+            noteStatus(bots[client].user)
         default: break
         }
     }
@@ -180,6 +195,7 @@ extension Crowd {
     private func subscribed(_ client: Int, _ outcome: ClientMachine.SubscribeOutcome) {
         if let error = outcome.error {
             recorder.failed(error.code.rawValue)
+            check?.refusedSubscription(outcome.channel, by: client)
             if !error.code.mayRetry { bots[client].hasShifted = true }
             return
         }
@@ -222,11 +238,14 @@ extension Crowd {
         if wasOpen { connected -= 1 }
         wentAway(client, now)
         presence?.ended(client)
+        bots[client].isStatusUnsure = false
+        noteStatus(bots[client].user)
         ended.insert(client)
+        bots[client].signsSince = now
         // Whoever leaves in the end has been judged by then.
         if case .leaving = phase { return }
         let joined = scenario.rooms.joined
-        check?.ended(client, seats: client * joined..<(client + 1) * joined)
+        check?.ended(client, end, isOwnDoing: isOwnDoing, seats: client * joined..<(client + 1) * joined)
         if !isOwnDoing, !bots[client].isLeaving {
             var text = EndText.text(end)
             if case .unwelcomed = end, settings.tokens == nil {

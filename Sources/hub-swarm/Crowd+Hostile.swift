@@ -6,9 +6,9 @@ import HubWire
 
 /// What a hostile connection does.
 enum HostileKind {
-    /// Follows a room and reads for some milliseconds a second.
+    /// Follows a room and what a flood says, and reads one buffer's worth twice a second.
     case slow
-    /// Reads nothing any more once it's in: it never answers a ping, and never hangs up.
+    /// Reads nothing any more once it's in: it never answers a ping, and never hangs up. When the hub has ended it, it reads why.
     case halfOpen
     /// Publishes and pings as fast as it can.
     case flood
@@ -19,6 +19,11 @@ enum HostileKind {
         [HostileKind](repeating: .slow, count: hostile.slow) + [HostileKind](repeating: .halfOpen, count: hostile.halfOpen)
             + [HostileKind](repeating: .flood, count: hostile.floods) + [HostileKind](repeating: .garbage, count: hostile.garbage)
     }
+
+    /// Bytes of a slow one's buffer (`ClientOpening.receiveBuffer`): with what the kernel makes of it some 30 KB a second.
+    static let slowBuffer: Int32 = 8192
+    /// As over an Ethernet: then little more waits in the hub's kernel, and the close that ends the connection is read before the hub gives up.
+    static let slowSegment: Int32 = 1400
 
     /// Between two doings of one connection.
     var period: Span {
@@ -37,10 +42,32 @@ extension Crowd {
     func startHostile() {
         for index in hostile.indices {
             let client = bots.count + index
-            if hostile[index] == .slow { fleet.change(client) { $0.subscribe(rooms[index % rooms.count].name) } }
+            if hostile[index] == .slow { follow(client, index) }
             fleet.start(client)
             scheduleHostile(client)
         }
+        mutes.start(fleet.loop)
+        scheduleMutes()
+    }
+
+    /// A slow one needs something to be slow about: rooms may be quiet.
+    private func follow(_ client: Int, _ index: Int) {
+        fleet.change(client) { machine in
+            machine.subscribe(rooms[index % rooms.count].name)
+            let floods = hostile.indices.filter { hostile[$0] == .flood }
+            if !floods.isEmpty { machine.subscribe(names.flood(floods[index % floods.count], of: share.index)) }
+        }
+    }
+
+    private func scheduleMutes() {
+        guard !mutes.isEmpty else { return }
+        _ = fleet.loop.schedule(after: .seconds(1), kind: Self.muteTimer, value: 0)
+    }
+
+    func tendMutes() {
+        guard case .running = phase else { return }
+        mutes.comeBack()
+        scheduleMutes()
     }
 
     private func scheduleHostile(_ client: Int) {
@@ -53,21 +80,15 @@ extension Crowd {
         guard case .open = fleet.state(client) else { return }
         let index = client - bots.count
         switch hostile[index] {
-        case .slow: breathe(client)
-        case .halfOpen: fleet.setReading(false, client)
+        // Until something was read (`heardByHostile`).
+        case .slow: fleet.setReading(true, client)
+        case .halfOpen: fleet.setReading(fleet.hasPeerEnded(client), client)
         case .flood: flood(client, index)
         case .garbage:
             let nonsense = Self.nonsense[Int(tally.hostileSent % UInt64(Self.nonsense.count))]
             fleet.sendRaw(client, nonsense.isBinary ? .binary : .text, nonsense.bytes)
             tally.hostileSent += 1
         }
-    }
-
-    /// Takes what a socket's buffer held, and is deaf again before the next turn.
-    private func breathe(_ client: Int) {
-        let isDeaf = deaf.contains(client)
-        fleet.setReading(isDeaf, client)
-        if isDeaf { deaf.remove(client) } else { deaf.insert(client) }
     }
 
     private func flood(_ client: Int, _ index: Int) {
@@ -82,6 +103,8 @@ extension Crowd {
     }
 
     func heardByHostile(_ received: ClientMachine.Received, _ client: Int) {
+        let index = client - bots.count
+        if hostile[index] == .slow, case .publication = received { fleet.setReading(false, client) }
         switch received {
         case .welcome: tally.hostileWelcomes += 1
         case .refused, .refusedUnasked: tally.hostileErrors += 1

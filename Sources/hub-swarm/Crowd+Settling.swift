@@ -45,6 +45,7 @@ extension Crowd {
             measures.counters["presenceJudged"] = presence?.judged ?? 0
             measures.counters["ephemeralJudged"] = ephemeral.judged
             for (why, count) in hostileEnds { measures.counters["hostile end: " + why] = count }
+            for (name, count) in mutes.counters(now) { measures.counters[name] = count }
         }
     }
 

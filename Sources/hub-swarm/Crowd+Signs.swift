@@ -59,18 +59,48 @@ extension Crowd {
         if let said {
             guard said.run == share.run &+ UInt64(share.index) else { return }
             recorder.delivered(lane: Lane.typing.rawValue, due: said.scheduled, at: now.nanoseconds)
-            ephemeral.typing(isTyping, sequence: said.sequence, from: Int(said.bot), in: room, to: client, at: now)
+            ephemeral.typing(
+                isTyping, sequence: said.sequence, from: Int(said.bot), in: room, to: client, at: now, since: bots[client].signsSince)
         } else if let sender = bot(of: envelope, message) {
             // The hub's own word.
-            ephemeral.typing(isTyping, sequence: nil, from: sender, in: room, to: client, at: now)
+            ephemeral.typing(isTyping, sequence: nil, from: sender, in: room, to: client, at: now, since: bots[client].signsSince)
         }
+    }
+
+    /// As what the user is surely shown, by what its devices asked for and had answered.
+    func noteStatus(_ user: Int) {
+        guard presence != nil else { return }
+        var isUnsure = false
+        var status: PresenceStatus? = .offline
+        for bot in firstBots[user]..<firstBots[user + 1] where bots[bot].isIn || bots[bot].isStatusUnsure {
+            // Online over away: whatever the others are.
+            if bots[bot].isStatusUnsure {
+                isUnsure = true
+            } else if status != .online {
+                status = bots[bot].shown == .away ? .away : .online
+            }
+        }
+        presence?.shown(user, as: isUnsure && status != .online ? nil : status, at: Clock.now())
     }
 
     func heardRead(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ room: Int) {
         guard let user = names.userNumber(envelope.user.bytes(in: message)), share.users.contains(user),
             let offset = Payload.readOffset(envelope.payload.bytes(in: message))
         else { return }
-        ephemeral.read(offset, of: user, in: room, to: client)
+        let local = user - share.users.lowerBound
+        timeRead(offset, of: local, room)
+        ephemeral.read(offset, of: local, in: room, to: client)
+    }
+
+    /// How long it took, where one of the user's devices told just this; the hub may tell a higher one of another device instead.
+    private func timeRead(_ offset: UInt64, of user: Int, _ room: Int) {
+        let joined = scenario.rooms.joined
+        guard let place = (0..<joined).first(where: { roomNumber(firstBots[user], $0) == room }) else { return }
+        for bot in firstBots[user]..<firstBots[user + 1] {
+            let seat = bot * joined + place
+            guard marks[seat] == offset, !marksDue.isEmpty else { continue }
+            return recorder.delivered(lane: Lane.read.rawValue, due: marksDue[seat], at: Clock.now().nanoseconds)
+        }
     }
 
     private func bot(of envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer) -> Int? {

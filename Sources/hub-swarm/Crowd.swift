@@ -32,10 +32,11 @@ final class Crowd: FleetHandler {
     }
 
     /// The places of `MeasuresRecorder`'s lanes.
-    enum Lane: Int, CaseIterable { case talk, typing, presence, ack, connect, recover }
+    enum Lane: Int, CaseIterable { case talk, typing, read, presence, ack, connect, recover }
 
     static let secondTimer: UInt32 = 1
     static let hostileTimer: UInt32 = 2
+    static let muteTimer: UInt32 = 3
     private static let leaveMax: Span = .seconds(3)
     private static let quietEvery: Span = .milliseconds(250)
     /// More deliveries than this aren't remembered one by one: some 300 bytes each.
@@ -56,9 +57,10 @@ final class Crowd: FleetHandler {
     var roomsOfUsers: [UInt32] = []
     /// Of each bot `joined` places: up to where it has told what it read.
     var marks: [UInt64] = []
+    /// When the bot was to tell that.
+    var marksDue: [UInt64] = []
     let hostile: [HostileKind]
-    /// Slow ones that read nothing just now.
-    var deaf: Set<Int> = []
+    let mutes: MuteSockets
     /// Why the hub ended hostile connections.
     var hostileEnds: [String: UInt64] = [:]
     var agenda = Agenda()
@@ -66,7 +68,7 @@ final class Crowd: FleetHandler {
     var tally = CrowdTally()
     var check: SwarmCheck?
     var presence: PresenceChecker?
-    var ephemeral = EphemeralChecker(stopsWithin: .seconds(60))
+    var ephemeral: EphemeralChecker
     /// Whose connections ended, or who were told that signs were left out, since the last look.
     var ended: Set<Int> = []
     private var nextSigns = Instant(nanoseconds: 0)
@@ -87,6 +89,8 @@ final class Crowd: FleetHandler {
         self.settings = settings
         scenario = share.scenario
         hostile = HostileKind.list(share.hostile)
+        mutes = MuteSockets(share.hostile, settings.routes)
+        ephemeral = EphemeralChecker(stopsWithin: share.scenario.talk.stopsWithin)
         names = CrowdNames(run: share.run)
         talkingEnds = share.start + share.scenario.talkingEnds
         var limits = NetLimits()
@@ -154,6 +158,8 @@ final class Crowd: FleetHandler {
         }
         firstBots.append(bots.count)
         marks = [UInt64](repeating: 0, count: bots.count * joined)
+        // Only those who read need them.
+        if scenario.readEvery != nil { marksDue = marks }
         addRosters()
         for _ in hostile { _ = fleet.add(clientOptions, route: fleet.count) }
         if expectedDeliveries <= Self.checkedMax { check = SwarmCheck(seats: bots.count * joined) }
@@ -211,6 +217,7 @@ final class Crowd: FleetHandler {
     /// In every turn, at least once a millisecond.
     func turnEnding() {
         let now = Clock.now()
+        check?.pass(to: now)
         switch phase {
         case .running:
             act(now)
@@ -232,6 +239,7 @@ final class Crowd: FleetHandler {
     private func leave(_ now: Instant) {
         settle(now)
         phase = .leaving(until: now + Self.leaveMax)
+        mutes.close()
         for client in 0..<fleet.count { fleet.stop(client) }
     }
 
@@ -265,7 +273,8 @@ final class Crowd: FleetHandler {
     }
 
     func timerFired(kind: UInt32, value: UInt64) {
-        guard kind == Self.secondTimer else { return misbehave(Int(value)) }
+        if kind == Self.hostileTimer { return misbehave(Int(value)) }
+        if kind == Self.muteTimer { return tendMutes() }
         let now = Clock.now()
         presence?.judge(now)
         judgeSigns(now)
@@ -291,8 +300,14 @@ final class Crowd: FleetHandler {
         if client < bots.count {
             bots[client].attempted = Clock.now()
             presence?.coming(bots[client].user)
+            bots[client].isStatusUnsure = true
+            noteStatus(bots[client].user)
         }
         var opening = CrowdOpening.make(url, user: user, device: device, settings)
+        if client >= bots.count, hostile[client - bots.count] == .slow {
+            opening.receiveBuffer = HostileKind.slowBuffer
+            opening.segmentBytes = HostileKind.slowSegment
+        }
         if !settings.sources.isEmpty { opening.source = settings.sources[client % settings.sources.count] }
         return opening
     }

@@ -29,6 +29,12 @@ struct CrowdBot {
     /// What it last asked to be shown as, and when it was to.
     var shown = PresenceStatus.online
     var shownSince = Instant(nanoseconds: 0)
+    /// In this session; each connection of it asks again.
+    var hasAskedStatus = false
+    /// What it asked to be shown as isn't answered yet, or its connection isn't there yet.
+    var isStatusUnsure = false
+    /// What it saw of others' typing before this stands no more.
+    var signsSince = Instant(nanoseconds: 0)
     /// A clean leave is under way.
     var isLeaving = false
     /// It was to come back while it was still on its way out.

@@ -43,6 +43,12 @@ enum FindCommand {
         try MeasuresFile.check(reporting)
         let interrupts: Interrupts
         do throws(NetError) { interrupts = try Interrupts() } catch { throw CommandLineError(error.description) }
+        if let scenario = options.scenario {
+            // A mistake, or a hub that isn't there, isn't a load that broke.
+            try RunCommand.check(
+                [scenario] + arguments.words(of: passed + scenarioFlags)
+                    + ["--set=users=\(Int(options.limits.least))", "--workers=\(reporting.workers)"], interrupts)
+        }
         var search = Search(
             options: options, reporting: reporting, passed: arguments.words(of: passed + scenarioFlags), interrupts: interrupts)
         return try search.execute()
@@ -73,7 +79,9 @@ enum FindCommand {
                         return 1
                     }
                     if measures.counter(Measures.Counter.joined) == 0, best == nil {
-                        fail("no bot could connect: \(measures.missing.first ?? measures.ends.keys.sorted().first ?? "no answer")", code: 3)
+                        // Its own word is on standard error already.
+                        let code: Int32 = measures.missing.first?.contains("with code 2") == true ? 2 : 3
+                        fail("no bot could connect: \(measures.missing.first ?? measures.ends.keys.min() ?? "no answer")", code: code)
                     }
                     knee.record(held: note(measures, load))
                 case .finished(let answer): return try finish(answer)
@@ -84,16 +92,19 @@ enum FindCommand {
         private func run(_ load: Double) throws(CommandLineError) -> Measures {
             var words = passed
             if let scenario = options.scenario {
-                words = ["run", scenario, "--set=users=\(Int(load))"] + words
+                // Ours behind what was given: the last one counts.
+                words = ["run", scenario] + words + ["--set=users=\(Int(load))"]
+                if let seconds = options.seconds { words.append("--set=steady=\(seconds)s") }
             } else {
-                words = words.filter { options.raised == .users || !$0.hasPrefix("--rate=") }
-                words += ["--seconds=\(options.seconds)", options.raised == .users ? "--bots=\(Int(load))" : "--rate=\(load)"]
+                words.append("--seconds=\(options.seconds ?? KneeOptions.secondsUsual)")
+                words += options.raised == .users ? ["--bots=\(Int(load))"] : ["--bots=\(options.bots)", "--rate=\(load)"]
                 if options.raised == .users, !words.contains(where: { $0.hasPrefix("--connect-rate=") }) {
                     // Joining takes no longer for many than for few, up to what a hub takes.
                     words.append("--connect-rate=\(max(500, min(Int(load / 5), 2000)))")
                 }
             }
-            let bots = options.scenario == nil && options.raised == .users ? UInt64(load) : 0
+            // A scenario's users may have several devices: its workers tell how many bots that makes.
+            let bots = options.scenario != nil ? 0 : options.raised == .users ? UInt64(load) : UInt64(options.bots)
             let workers = Workers(
                 arguments: words, count: reporting.workers, bots: bots, title: "find: " + text(load),
                 start: Clock.now() + .milliseconds(300 + 30 * UInt64(reporting.workers)), seed: UInt64(load.rounded()) &+ 1)
@@ -124,7 +135,8 @@ enum FindCommand {
                 if load >= best?.load ?? 0 { best = (load, measures) }
             } else {
                 broken = measures
-                generatorWasShort = Bottleneck(measures).generator ?? generatorWasShort
+                // A worker that died, or had no descriptors left, says nothing of the hub.
+                generatorWasShort = measures.missing.first ?? Bottleneck(measures).generator ?? generatorWasShort
             }
             return held
         }
@@ -132,6 +144,15 @@ enum FindCommand {
         private func text(_ load: Double) -> String {
             options.raised == .users
                 ? "\(ReportNumbers.count(UInt64(load))) users" : "a rate of \(ReportNumbers.significant(load)) for each bot"
+        }
+
+        /// Errors and ends of connections, the most frequent first: a hub that refuses says more than its processor time.
+        private static func refusals(_ broken: Measures) -> String? {
+            var said = broken.errors
+            Measures.add(broken.ends, to: &said)
+            let sorted = said.filter { $0.value > 0 }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(3)
+            guard !sorted.isEmpty else { return nil }
+            return sorted.map { "\(ReportNumbers.plain($0.key)) (\(ReportNumbers.count($0.value)) times)" }.joined(separator: ", ")
         }
 
         private func finish(_ answer: Knee.Answer) throws(CommandLineError) -> Int32 {
@@ -150,7 +171,13 @@ enum FindCommand {
                 print("nothing held: \(text(options.limits.least)) broke already; try less (--from)")
                 held = nil
             }
-            if let broken { print("what was short when it broke: \(Bottleneck(broken).reason)") }
+            if let broken {
+                print("what was short when it broke: \(Bottleneck(broken).reason)")
+                if let refusals = Self.refusals(broken) { print("what the hub said when it broke: \(refusals)") }
+                if broken.latency().count == 0 {
+                    print("nothing was delivered in that step: --step-seconds, --rate or --from may be too little to judge by")
+                }
+            }
             if let generatorWasShort { print("warning: \(generatorWasShort); the hub may hold more") }
             guard held != nil, let best else { return 1 }
             var reporting = reporting

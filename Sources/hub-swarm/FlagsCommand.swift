@@ -78,9 +78,11 @@ enum FlagsCommand {
             bots: UInt64(options.bots), title: "\(options.bots) bots",
             start: Clock.now() + .milliseconds(300 + 30 * UInt64(reporting.workers)),
             seed: options.seed)
+        let trust = try ServerTrust(file: options.authorities, isInsecure: options.isInsecure)
         var measures: Measures
         do throws(NetError) {
             let interrupts = try Interrupts()
+            if let shortage = try shortage(options, first, trust) { fail(shortage, code: 2) }
             let sampler = try ProcessorSampler.start(reporting)
             measures = try run(workers, interrupts)
             sampler?.finish(into: &measures)
@@ -90,6 +92,14 @@ enum FlagsCommand {
         let code = try ReportCommand.finish(measures, reporting)
         // As one process says it: not one bot got in.
         return measures.missing.count == reporting.workers && !measures.isInterrupted ? 3 : code
+    }
+
+    /// Descriptors are each worker's, ports are the machine's.
+    private static func shortage(_ all: SwarmOptions, _ first: SwarmOptions, _ trust: ServerTrust) throws(NetError) -> String? {
+        let destinations = Set(try ClientFleet.routes(to: all.urls, trust: trust).map(\.address)).count
+        let ports = ProcessLimits.ephemeralPorts()
+        return first.shortage(descriptors: ProcessLimits.raiseDescriptors(), ports: ports, destinations: destinations)
+            ?? all.shortage(descriptors: .max, ports: ports, destinations: destinations)
     }
 
     private static func run(_ workers: Workers, _ interrupts: Interrupts) throws(NetError) -> Measures {

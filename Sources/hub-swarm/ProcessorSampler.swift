@@ -18,6 +18,8 @@ final class ProcessorSampler {
     /// Shared with the thread.
     private final class Notes: Sendable {
         let samples = Mutex<[Sample]>([])
+        /// That the hubs can use; 0: not known yet.
+        let hubCores = Atomic<Int>(0)
         let isOver = Atomic<Bool>(false)
 
         func add(_ sample: Sample) { samples.withLock { if $0.count < ProcessorSampler.samplesMax { $0.append(sample) } } }
@@ -46,6 +48,8 @@ final class ProcessorSampler {
             let hub: UInt64? = used.count == processes.count && !used.isEmpty ? used.reduce(0, +) : nil
             let sample = Sample(at: Clock.now(), hub: hub, redis: redis?.processorTime())
             notes.add(sample)
+            // Late enough that the loops' threads are there.
+            notes.hubCores.store(ProcessorTime.cores(of: processes), ordering: .relaxed)
             usleep(1_000_000)
         }
     }
@@ -63,6 +67,11 @@ final class ProcessorSampler {
             series[place].redisCPU = Self.used(samples, from, to, \.redis)
         }
         measures.replaceSeries(series)
+        let cores = notes.hubCores.load(ordering: .relaxed)
+        if cores > 0 {
+            measures.hubCores = UInt64(cores)
+            measures.machineCores = UInt64(clamping: sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        }
     }
 
     /// Between two moments, straight between the samples around them.

@@ -56,16 +56,7 @@ enum RunCommand {
         do throws(NetError) {
             // Before any other thread, so that they all leave signals to it.
             let interrupts = try Interrupts()
-            var settings = try settings(request.target, interrupts)
-            let processes = max(request.reporting.workers, request.part.count)
-            let bots = request.share(request.part.index, of: processes, start: Clock.now()).bots
-            spread(&settings, connections: bots * processes)
-            if let shortage = capacity(settings).shortage(bots: bots, processes: processes) { fail(shortage, code: 2) }
-            // Once for all processes.
-            if !request.reporting.isWorker, request.part.index == 0, let problem = try Preflight.problem(settings, run: request.run) {
-                fail("the hub isn't there for us: \(problem)", code: 3)
-            }
-            guard interrupts.received == 0 else { fail("interrupted before the start", code: 1) }
+            let settings = try prepare(request, interrupts)
             let sampler = try ProcessorSampler.start(request.reporting)
             var measures = try request.reporting.workers > 0 ? coordinate(request, interrupts) : play(request, settings)
             sampler?.finish(into: &measures)
@@ -73,6 +64,27 @@ enum RunCommand {
         } catch {
             fail(error.description, code: 3)
         }
+    }
+
+    /// What would keep a run from being made, found before anything is started: `words` are its, with as many workers as will be. Ends the
+    /// process with the reason.
+    static func check(_ words: [String], _ interrupts: Interrupts) throws(CommandLineError) {
+        let request = try read(try parser.parse(words))
+        do throws(NetError) { _ = try prepare(request, interrupts) } catch { fail(error.description, code: 3) }
+    }
+
+    private static func prepare(_ request: Request, _ interrupts: Interrupts) throws(NetError) -> Crowd.Settings {
+        var settings = try settings(request.target, interrupts)
+        let processes = max(request.reporting.workers, request.part.count)
+        let bots = request.share(request.part.index, of: processes, start: Clock.now()).bots
+        spread(&settings, connections: bots * processes)
+        if let shortage = capacity(settings).shortage(bots: bots, processes: processes) { fail(shortage, code: 2) }
+        // Once for all processes.
+        if !request.reporting.isWorker, request.part.index == 0, let problem = try Preflight.problem(settings, run: request.run) {
+            fail("the hub isn't there for us: \(problem)", code: 3)
+        }
+        guard interrupts.received == 0 else { fail("interrupted before the start", code: 1) }
+        return settings
     }
 
     private static func read(_ arguments: CommandLineArguments) throws(CommandLineError) -> Request {

@@ -12,6 +12,9 @@ struct SwarmCheck {
 
     private var checker = DeliveryChecker()
     private var seats: [Seat]
+    private var now = Instant(nanoseconds: 0)
+    /// When each bot heard of a room last.
+    private var heard: [Instant]
 
     /// Where a bot stands, as it will say when it comes back.
     private struct Seat {
@@ -22,7 +25,16 @@ struct SwarmCheck {
     }
 
     /// `seats`: a bot's places in its rooms; of bots with one room each, their number.
-    init(seats: Int) { self.seats = [Seat](repeating: Seat(), count: seats) }
+    init(seats: Int) {
+        self.seats = [Seat](repeating: Seat(), count: seats)
+        heard = [Instant](repeating: Instant(nanoseconds: 0), count: seats)
+    }
+
+    /// What's told from now on happens at `now`.
+    mutating func pass(to now: Instant) {
+        self.now = now
+        checker.pass(to: now)
+    }
 
     mutating func sent(_ id: Name, to room: Name, by bot: Int) { checker.sent(Self.message(id), to: room, by: bot) }
 
@@ -43,9 +55,13 @@ struct SwarmCheck {
     mutating func joined(_ room: Name, at position: Position, recovered: Bool?, hasMore: Bool, isPage: Bool, by bot: Int, seat: Int) {
         let page = seats[seat].page
         seats[seat].page = []
-        if isPage {
+        heard[bot] = now
+        if isPage && recovered != false {
             guard seats[seat].isPaging else { return }
-            checker.continued(room, page: page, hasMore: hasMore, by: bot)
+            checker.continued(room, page: page, at: position, hasMore: hasMore, by: bot)
+        } else if isPage {
+            // It broke off midway: told like one that breaks off at once.
+            checker.subscribed(room, at: position, recovered: false, page: page, hasMore: hasMore, from: nil, by: bot)
         } else {
             checker.subscribed(
                 room, at: position, recovered: recovered, page: page, hasMore: hasMore, from: seats[seat].position, by: bot)
@@ -56,6 +72,10 @@ struct SwarmCheck {
 
     mutating func received(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int, seat: Int) {
         guard let entry = Self.entry(envelope, bytes) else { return }
+        heard[bot] = now
+        if let offset = envelope.offset, offset != entry.position.offset {
+            checker.contradicted(room, "was told the offset \(offset) together with the position \(entry.position)", by: bot)
+        }
         checker.received(entry.message, in: room, at: entry.position, by: bot)
         seats[seat].position = entry.position
     }
@@ -66,13 +86,25 @@ struct SwarmCheck {
         seats[seat].position = position
     }
 
-    mutating func ended(_ bot: Int, seats places: Range<Int>) {
-        checker.ended(bot)
+    /// `isOwnDoing`: the connection was well until then. Else what was owed is what came up to the last sign of life; who was closed for reading
+    /// too slowly, 4008, wasn't owed what it hadn't read.
+    mutating func ended(_ bot: Int, _ end: TransportEnd, isOwnDoing: Bool, seats places: Range<Int>) {
+        switch end {
+        case .closed(code: 4008, _): checker.ended(bot, heard: Instant(nanoseconds: 0))
+        case .closed: checker.ended(bot)
+        default: checker.ended(bot, heard: isOwnDoing ? nil : heard[bot])
+        }
         for seat in places {
             seats[seat].page = []
             seats[seat].isPaging = false
         }
     }
+
+    mutating func refusedSubscription(_ room: Name, by bot: Int) { checker.refusedSubscription(room, by: bot) }
+
+    mutating func degraded(_ bot: Int) { checker.degraded(bot) }
+
+    mutating func restored(_ bot: Int) { checker.restored(bot) }
 
     mutating func unsubscribed(_ room: Name, by bot: Int) { checker.unsubscribed(room, by: bot) }
 

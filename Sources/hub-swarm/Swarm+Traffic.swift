@@ -55,6 +55,7 @@ extension Swarm {
         case .refused(let request, _, let error):
             count(error.code.rawValue)
             if request.kind == .publish { outstanding -= 1 }
+            if request.kind == .subscribe { check?.refusedSubscription(rooms[bots[client].room].name, by: client) }
             if request.kind == .subscribe, !error.code.mayRetry { loseHope(client) }
         case .welcome:
             connected += 1
@@ -71,7 +72,11 @@ extension Swarm {
         // What a bot missed while it was away is the checker's business, not this tally's.
         case .missed(let envelope, _): check?.missed(envelope, message, seat: client)
         case .subscribed: break
-        case .system, .presence, .members, .ignored: break
+        case .system(let envelope):
+            let event = envelope.event.bytes(in: message)
+            if event.elementsEqual("degraded".utf8) { check?.degraded(client) }
+            if event.elementsEqual("restored".utf8) { check?.restored(client) }
+        case .presence, .members, .ignored: break
         }
     }
 

@@ -149,6 +149,7 @@ final class Swarm: FleetHandler {
     /// In every turn, at least once a millisecond.
     func turnEnding() {
         let now = Clock.now()
+        check?.pass(to: now)
         switch phase {
         case .joining(let until):
             join(now)
@@ -245,7 +246,7 @@ final class Swarm: FleetHandler {
         if wasOpen { connected -= 1 }
         bots[client].receiver.ended()
         // Whoever leaves in the end has been judged by then.
-        if case .leaving = phase {} else { check?.ended(client, seats: client..<client + 1) }
+        if case .leaving = phase {} else { check?.ended(client, end, isOwnDoing: false, seats: client..<client + 1) }
         if case .leaving = phase {
             if case .finished = after { left += 1 }
             return

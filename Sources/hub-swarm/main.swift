@@ -8,14 +8,20 @@ func fail(_ text: String, code: Int32) -> Never {
 }
 
 func execute() throws(CommandLineError) -> Int32 {
-    let rest = Array(CommandLine.arguments.dropFirst(2))
-    switch CommandLine.arguments.dropFirst().first {
+    let words = CommandLine.arguments
+    // The password of a Redis isn't shown by ps for longer than the start takes.
+    ShownArguments.hide { argument, previous in
+        guard argument.contains("@") else { return nil }
+        return argument.hasPrefix("--redis=") ? "--redis=".utf8.count : previous == "--redis" ? 0 : nil
+    }
+    let rest = Array(words.dropFirst(2))
+    switch words.dropFirst().first {
     case "run": return try RunCommand.execute(rest)
     case "check": return try CheckCommand.execute(rest)
     case "compare": return try ReportCommand.compare(rest)
     case "report": return try ReportCommand.report(rest)
     case "find": return try FindCommand.execute(rest)
-    default: return try FlagsCommand.execute(Array(CommandLine.arguments.dropFirst()))
+    default: return try FlagsCommand.execute(Array(words.dropFirst()))
     }
 }
 

@@ -147,7 +147,9 @@ final class Follower: FleetHandler {
     private func printPublication(_ message: [UInt8]) {
         if isJSON {
             output.line(message)
-        } else if let line = EnvelopeText.publication(message, clock: Output.clock(), on: output.terminal) {
+        } else if let line = EnvelopeText.publication(
+            message, clock: Output.clock(of: JSONObject(message)?.number("time")), on: output.terminal)
+        {
             output.line(line)
         }
     }

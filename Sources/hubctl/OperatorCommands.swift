@@ -9,8 +9,18 @@ enum DisconnectCommand {
         let user = try Names.parse(arguments.operands[0], "user")
         let mayReturn = arguments.has("may-return")
         let path = "/v1/users/" + HubURL.encode(user.bytes) + "/disconnect"
-        _ = try Hub(arguments).post(path, Array("{\"mayReturn\":\(mayReturn)}".utf8))
+        let answer = try JSONObject(Hub(arguments).post(path, Array("{\"mayReturn\":\(mayReturn)}".utf8)))
+        guard let answer else { throw .refused("the hub answered something that is no revocation; is it a hub?") }
         output.line("\(user): all connections are being closed\(mayReturn ? "; the clients may come back" : "")")
+        output.warnIfNotKept(answer)
+    }
+}
+
+extension Output {
+    /// Whoever can't be reached now won't hear of it later: that is no success to be quiet about.
+    fileprivate mutating func warnIfNotKept(_ answer: JSONObject) {
+        guard answer["kept"] != nil, !answer.isTrue("kept") else { return }
+        error("NOT KEPT: \(answer.text("message").map(Terminal.safe) ?? "nodes that can't be reached now won't hear of it later")")
     }
 }
 
@@ -43,9 +53,11 @@ enum RevokeCommand {
         }
         body.append("}")
         let answer = try Hub(arguments).post("/v1/revocations", body.copyBytes())
-        guard let until = JSONObject(answer)?.number("expires") else {
+        guard let answer = JSONObject(answer), let until = answer.number("expires") else {
             throw .refused("the hub answered something that is no revocation; is it a hub?")
         }
-        output.line("\(what) revoked; kept until \(Output.moment(until))")
+        let isKept = answer["kept"] == nil || answer.isTrue("kept")
+        output.line("\(what) revoked\(isKept ? "; kept until \(Output.moment(until))" : "")")
+        output.warnIfNotKept(answer)
     }
 }

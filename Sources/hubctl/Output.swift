@@ -59,9 +59,16 @@ struct Output {
         }
     }
 
+    /// When something was said: "14:03:59" here, with the date where that is longer ago than half a day. nil: now.
+    static func clock(of milliseconds: UInt64?) -> String {
+        guard let milliseconds else { return clock() }
+        let seconds = time_t(milliseconds / 1000)
+        return time(nil) - seconds > 43_200 ? moment(milliseconds) : clock(at: seconds)
+    }
+
     /// "14:03:59" here and now.
-    static func clock() -> String {
-        var seconds = time(nil)
+    static func clock(at moment: time_t = time(nil)) -> String {
+        var seconds = moment
         var local = tm()
         localtime_r(&seconds, &local)
         func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }

@@ -23,7 +23,7 @@ enum TokenCommand {
     private static func mint(_ arguments: CommandLineArguments, _ output: inout Output) throws(Failure) {
         guard let text = arguments.value("user") else { throw .usage("--user USER is missing: whose token?") }
         let issued = Output.wallMilliseconds() / 1000
-        var draft = TokenDraft(user: try Names.parse(text, "user"), issued: issued, expires: issued + (try life(arguments)))
+        var draft = TokenDraft(user: try user(text), issued: issued, expires: issued + (try life(arguments)))
         draft.issuer = arguments.value("issuer")
         draft.audience = arguments.value("audience")
         draft.tokenId = arguments.value("id")
@@ -40,12 +40,20 @@ enum TokenCommand {
         output.line(token)
     }
 
+    private static func user(_ text: String) throws(Failure) -> Name {
+        let name = Name(validating: text)
+        if let problem = TokenClaims.problem(ofUser: name) {
+            throw .usage("--user must be \(problem), not \(CommandLineError.quoted(text))")
+        }
+        guard let name else { throw .usage("--user must be a user id") }
+        return name
+    }
+
     /// As a hub would, so that none is minted that every hub refuses. What hubs differ in (auth.audience, auth.tokenLifeMax) is theirs.
     private static func judge(_ draft: TokenDraft) throws(Failure) {
         var rules = TokenVerifier.Rules()
         rules.issuer = draft.issuer
         rules.audience = draft.audience.map { [$0] } ?? []
-        let usual = rules.lifeMax.milliseconds / 1000
         rules.lifeMax = .seconds(365 * 86_400)
         var present = draft
         // One that begins to hold later is fine.
@@ -54,10 +62,13 @@ enum TokenCommand {
         if let error = verifier.problem(ofClaims: TokenMinter.claims(present), nowMilliseconds: Output.wallMilliseconds()) {
             throw .usage("hubs would refuse it: \(error.message)")
         }
-        if draft.expires - draft.issued > usual {
-            StandardError.write(
-                "hubctl: warning: it lives longer than 30 days, which hubs refuse unless their auth.tokenLifeMax is longer\n")
-        }
+        warnOfLife(milliseconds: (draft.expires - draft.issued) * 1000)
+    }
+
+    /// Longer than hubs allow that weren't told otherwise.
+    private static func warnOfLife(milliseconds life: UInt64) {
+        guard life > TokenVerifier.Rules().lifeMax.milliseconds else { return }
+        StandardError.write("hubctl: warning: it lives longer than 30 days, which hubs refuse unless their auth.tokenLifeMax is longer\n")
     }
 
     private static func life(_ arguments: CommandLineArguments) throws(Failure) -> UInt64 {
@@ -134,6 +145,8 @@ enum TokenCommand {
             let now = Output.wallMilliseconds()
             let left = claims.expires > now ? (claims.expires - now) / 1000 : 0
             output.line("signature: good; a token of \(Terminal.safe(claims.user.description)), for \(left) s more")
+            let begin = claims.issued ?? now
+            if claims.expires > begin { warnOfLife(milliseconds: claims.expires - begin) }
         case .failure(let error): throw .refused(error.message)
         }
     }

@@ -183,13 +183,13 @@ struct DeliveryCheckerTests {
         var checker = DeliveryChecker()
         publish(1...6, &checker)
         subscribe(&checker, at: 6, from: 0, recovered: true, page: [1, 2], hasMore: true)
-        checker.continued(room, page: [(message(3), place(3)), (message(4), place(4))], hasMore: true, by: 1)
+        checker.continued(room, page: [(message(3), place(3)), (message(4), place(4))], at: place(4), hasMore: true, by: 1)
         var early = checker
         early.received(message(7), in: room, at: place(7), by: 1)
         #expect(early.finish().count(.gap) > 0)
         var stuck = checker
         #expect(stuck.finish().counts == [.lost: 1])
-        checker.continued(room, page: [(message(5), place(5)), (message(6), place(6))], hasMore: false, by: 1)
+        checker.continued(room, page: [(message(5), place(5)), (message(6), place(6))], at: place(6), hasMore: false, by: 1)
         publish(7...7, &checker)
         receive([7], &checker)
         #expect(checker.finish().counts.isEmpty)

@@ -65,6 +65,69 @@ struct PresenceCheckerTests {
         #expect(checker.counts == [.staleOnline: 1, .staleOffline: 1])
     }
 
+    /// User 0 with one connection, seen online by watcher 7.
+    private func online() -> PresenceChecker {
+        var checker = made()
+        checker.came(0, at: at(10))
+        checker.shown(0, as: .online, at: at(10))
+        _ = checker.told(7, of: 0, .online, version: 1, at: at(10))
+        return checker
+    }
+
+    @Test("a watcher that isn't told of a turn to away, or back, in time is stale")
+    func away() {
+        var checker = online()
+        checker.shown(0, as: nil, at: at(20))
+        checker.shown(0, as: .away, at: at(21))
+        checker.judge(at(25))
+        #expect(checker.counts.isEmpty)
+        checker.judge(at(26))
+        #expect(checker.counts == [.staleAway: 1])
+        _ = checker.told(7, of: 0, .away, version: 2, at: at(27))
+        checker.shown(0, as: .online, at: at(30))
+        checker.judge(at(35))
+        #expect(checker.counts == [.staleAway: 1, .staleBack: 1])
+        // Told in time, both ways.
+        var good = online()
+        good.shown(0, as: .away, at: at(20))
+        _ = good.told(7, of: 0, .away, version: 2, at: at(21))
+        good.judge(at(26))
+        good.shown(0, as: .online, at: at(30))
+        _ = good.told(7, of: 0, .online, version: 3, at: at(31))
+        good.judge(at(36))
+        #expect(good.counts.isEmpty)
+    }
+
+    @Test("away because another connection ended has as long as a going; asked for again it's judged anew")
+    func awayByAnEnd() {
+        var checker = online()
+        checker.came(0, at: at(12))
+        checker.shown(0, as: nil, at: at(12))
+        checker.shown(0, as: .online, at: at(13))
+        // The one that was online has gone; the other one is away.
+        checker.went(0, at: at(20))
+        checker.shown(0, as: .away, at: at(20))
+        checker.judge(at(39))
+        #expect(checker.counts.isEmpty)
+        checker.judge(at(40))
+        #expect(checker.counts == [.staleAway: 1])
+    }
+
+    @Test("online of somebody who has been away for long is false; shortly after the turn it's old news")
+    func falseBack() {
+        var checker = online()
+        checker.shown(0, as: .away, at: at(20))
+        _ = checker.told(7, of: 0, .away, version: 2, at: at(21))
+        _ = checker.told(7, of: 0, .online, version: 3, at: at(40))
+        #expect(checker.counts.isEmpty)
+        _ = checker.told(7, of: 0, .online, version: 4, at: at(41))
+        #expect(checker.counts == [.falseBack: 1])
+        // Not sure: an answer is under way.
+        checker.shown(0, as: nil, at: at(50))
+        _ = checker.told(7, of: 0, .online, version: 5, at: at(90))
+        #expect(checker.counts == [.falseBack: 1])
+    }
+
     @Test("what isn't sure isn't judged: who comes back meanwhile, and watchers that weren't there")
     func unsure() {
         var checker = made()
@@ -106,6 +169,17 @@ struct EphemeralCheckerTests {
         checker.typing(true, sequence: 4, from: 1, in: 0, to: 2, at: at(3))
         checker.typing(false, sequence: 3, from: 1, in: 0, to: 2, at: at(4))
         #expect(checker.counts == [.typingTwice: 1, .typingOutOfOrder: 1])
+    }
+
+    @Test("what was seen on a connection before this one isn't stuck")
+    func acrossConnections() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10))
+        // The receiver was away from 2 to 20 and missed the end of it.
+        checker.typing(true, sequence: 1, from: 1, in: 0, to: 2, at: at(1), since: at(0))
+        checker.typing(true, sequence: 3, from: 1, in: 0, to: 2, at: at(21), since: at(20))
+        #expect(checker.counts.isEmpty)
+        checker.typing(false, sequence: 4, from: 1, in: 0, to: 2, at: at(32), since: at(20))
+        #expect(checker.counts == [.typingStuck: 1])
     }
 
     @Test("who was seen typing is seen to stop, by themselves or in the hub's word, unless the receiver goes")

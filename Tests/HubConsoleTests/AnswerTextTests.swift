@@ -78,6 +78,14 @@ struct AnswerTextTests {
                 "n1      abcdefgh     12           9 s         ",
                 "longer               3                        b",
             ])
+        let failing =
+            #"{"nodes":[{"node":"n1","connections":12,"leaseLeft":9100},{"node":"n2","connections":3,"leaseLeft":9100,"notAsked":["connect","publish"]}]}"#
+        #expect(
+            NodesText.lines(Array(failing.utf8), on: Self.plain) == [
+                "node  connections  lease left  not asked",
+                "n1    12           9 s         ",
+                "n2    3            9 s         connect, publish",
+            ])
         #expect(NodesText.lines(Array(#"{"nodes":[]}"#.utf8), on: Self.plain) == ["no node has a lease"])
     }
 

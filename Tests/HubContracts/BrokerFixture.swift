@@ -27,7 +27,9 @@ package protocol BrokerFixture: AnyObject {
 /// The same for the presence store.
 package protocol PresenceStoreFixture: AnyObject {
     var nodeLimit: Int { get }
-    /// `incarnation` and `name` as in `NodeEntry`. Timers: `PresenceStoreContract.timers`.
+    /// Of nodes that are made from now on; at first `PresenceStoreContract.timers`.
+    var timers: PresenceTimers { get set }
+    /// `incarnation` and `name` as in `NodeEntry`.
     func makeNode(incarnation: Name, name: Name) -> any PresenceStore
     var now: Instant { get }
     func run(until condition: () -> Bool) -> Bool

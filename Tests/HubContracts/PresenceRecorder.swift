@@ -137,8 +137,8 @@ final class PresenceNode {
         return record
     }
 
-    func announce(connections: UInt64) -> [NodeEntry]? {
-        let tag = call { store.announce(connections: connections, tag: $0, at: fixture.now) }
+    func announce(connections: UInt64, notAsked: [AskKind] = []) -> [NodeEntry]? {
+        let tag = call { store.announce(NodeFacts(connections: connections, notAsked: notAsked), tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.nodeLists[tag] != nil }
         guard case .success(let entries)? = recorder.nodeLists[tag] else { return nil }
         return entries

@@ -55,8 +55,8 @@ extension PresenceStoreContract {
         two.apply(.up(.online), user, "bbbbbbbbbbbb-1")
         two.apply(.up(.away), user, "bbbbbbbbbbbb-1")
         one.apply(.up(.online), user, "aaaaaaaaaaaa-1")
-        // The online one closes: the away one remains, at once, as the user isn't gone.
-        one.apply(.down(grace: .milliseconds(400)), user, "aaaaaaaaaaaa-1")
+        // The online one leaves: the away one remains, at once.
+        one.apply(.down(grace: .zero), user, "aaaaaaaaaaaa-1", isAsked: true)
         #expect(fixture.run { one.recorder.changes(of: user).count == 5 })
         #expect(one.recorder.states(of: user) == [.away, .online, .away, .online, .away])
         expectGrowing(one.recorder.changes(of: user))
@@ -114,6 +114,35 @@ extension PresenceStoreContract {
         #expect(one.apply(.up(.away), "floor-1", "aaaaaaaaaaaa-1", floor: floor) == floor + 1)
         // From there on it grows by one, until the clock is past it.
         #expect(one.apply(.up(.online), "floor-1", "aaaaaaaaaaaa-1") == floor + 2)
+    }
+
+    @Sendable static func coarse(_ fixture: any PresenceStoreFixture) {
+        fixture.timers.lastSeenStep = .seconds(3_600)
+        defer { fixture.timers.lastSeenStep = .zero }
+        let nodes = PresenceNode.pair(fixture)
+        let user: Name = "coarse-1"
+        sweep([user], on: nodes, fixture, turns: 2)
+        fixture.pass(.milliseconds(200))
+        guard let came = nodes.0.inspect(user)?.now else {
+            Issue.record("refused")
+            return
+        }
+        let states: [ConnectionState] = [.online, .away, .online]
+        var versions = states.map { nodes.0.apply(.up($0), user, "aaaaaaaaaaaa-1") ?? 0 }
+        // Lost alone, it goes on above what was, and above the one more that watchers may have been told meanwhile.
+        for number in 2..<5 {
+            fixture.forgetRecord(of: user)
+            let connection = Name(trusted: [UInt8]("aaaaaaaaaaaa-\(number)".utf8))
+            let next =
+                (number == 3 ? nodes.1.apply(.restore(.online), user, connection) : nodes.1.apply(.up(.online), user, connection)) ?? 0
+            #expect(next > versions[versions.count - 1] + 1)
+            versions.append(next)
+        }
+        for (before, after) in zip(versions, versions.dropFirst()) { #expect(before < after) }
+        // All of them are of before it came.
+        #expect(versions.allSatisfy { $0 > 0 && $0 + 100_000 < came * 1_000 })
+        let told = nodes.1.recorder.changes(of: user).map(\.version)
+        #expect(told == told.sorted())
     }
 
     @Sendable static func behind(_ fixture: any PresenceStoreFixture) {
@@ -200,16 +229,16 @@ extension PresenceStoreContract {
 
     @Sendable static func nodes(_ fixture: any PresenceStoreFixture) {
         let (one, two) = PresenceNode.pair(fixture)
-        if two !== one { #expect(two.announce(connections: 5) != nil) }
+        if two !== one { #expect(two.announce(connections: 5, notAsked: [.connect, .publish]) != nil) }
         let entries = one.announce(connections: 3) ?? []
         let own = entries.first { $0.incarnation == one.incarnation }
         #expect(own?.name == "north")
-        #expect(own?.connections == 3)
+        #expect(own?.facts == NodeFacts(connections: 3))
         if let own { #expect(own.left > 20_000 && own.left <= 30_000) }
         if two !== one {
             let other = entries.first { $0.incarnation == two.incarnation }
             #expect(other?.name == "south")
-            #expect(other?.connections == 5)
+            #expect(other?.facts == NodeFacts(connections: 5, notAsked: [.connect, .publish]))
         }
     }
 }

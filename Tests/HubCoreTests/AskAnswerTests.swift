@@ -91,6 +91,18 @@ struct AskAnswerTests {
         #expect(answer.slip != nil)
     }
 
+    @Test("beside a token a denial of that token isn't kept, since the question doesn't say which it was; instead of one it is")
+    func deniedToken() throws {
+        for code in ["tokenInvalid", "tokenExpired"] {
+            for ttl in ["", #","ttl":60000"#] {
+                let text = "{\"allow\":false,\"code\":\"\(code)\"\(ttl)}"
+                #expect(try Self.read(text, .connect).get().ttl == .zero)
+                #expect(try Self.read(text, .connect, isIssuer: true).get().ttl == (ttl.isEmpty ? nil : .seconds(60)))
+            }
+        }
+        #expect(try Self.read(#"{"allow":false,"ttl":60000}"#, .connect).get().ttl == .seconds(60))
+    }
+
     @Test("which codes there are depends on the question")
     func codes() throws {
         #expect(try Self.denial(#"{"allow":false,"code":"tokenExpired"}"#, .connect).0.code == .tokenExpired)

@@ -19,10 +19,15 @@ struct AskMachineTests {
             machine = AskMachine(limits)
         }
 
-        func wait(_ span: Span) { now = now + span }
+        var wall: UInt64 = 1_800_000_000_000
+
+        func wait(_ span: Span) {
+            now = now + span
+            wall += span.milliseconds
+        }
 
         func ticket(_ key: UInt8 = 1) throws -> AskMachine.Ticket {
-            guard case .ask(let ticket) = machine.ask([key], at: now) else { throw Unasked() }
+            guard case .ask(let ticket) = machine.ask([key], at: now, wall: wall) else { throw Unasked() }
             return ticket
         }
 
@@ -34,13 +39,13 @@ struct AskMachineTests {
         }
 
         func isKnown(_ key: UInt8) -> Bool {
-            if case .known = machine.ask([key], at: now) { return true }
+            if case .known = machine.ask([key], at: now, wall: wall) { return true }
             return false
         }
 
         /// nil when somebody would be asked, or nothing need be.
         func spared(_ key: UInt8 = 9) -> Span? {
-            if case .spared(let span) = machine.ask([key], at: now) { return span }
+            if case .spared(let span) = machine.ask([key], at: now, wall: wall) { return span }
             return nil
         }
     }
@@ -81,6 +86,25 @@ struct AskMachineTests {
         stage.wait(.milliseconds(4_999))
         #expect(stage.isKnown(1))
         stage.wait(.milliseconds(1))
+        #expect(!stage.isKnown(1))
+    }
+
+    @Test("an allowance is kept no longer than what it allows: after its end the question is asked again")
+    func expires() throws {
+        let stage = Stage { $0.cache = .seconds(60) }
+        var allowance = AskAllowance()
+        allowance.expires = stage.wall + 1500
+        try stage.answer(1, .answer(AskAnswer(.allow(allowance))))
+        try stage.answer(2, .answer(AskAnswer(.allow(allowance), ttl: .seconds(60))))
+        stage.wait(.milliseconds(1_499))
+        #expect(stage.isKnown(1) && stage.isKnown(2))
+        stage.wait(.milliseconds(1))
+        #expect(!stage.isKnown(1) && !stage.isKnown(2))
+        // It ends by the wall clock, which may have been set forward meanwhile.
+        allowance.expires = stage.wall + 10_000
+        try stage.answer(1, .answer(AskAnswer(.allow(allowance))))
+        #expect(stage.isKnown(1))
+        stage.wall += 10_000
         #expect(!stage.isKnown(1))
     }
 
@@ -180,9 +204,13 @@ struct AskMachineTests {
     func doubles() throws {
         let stage = Stage { $0.failures = 1 }
         try stage.answer(1, .failed)
-        for pause: UInt64 in [5, 10, 20, 40, 60, 60] {
-            #expect(stage.spared() == .seconds(pause))
-            stage.wait(.seconds(pause))
+        for (opened, pause) in [5, 10, 20, 40, 60, 60].enumerated() {
+            #expect(stage.spared() == .seconds(UInt64(pause)))
+            // What metrics tell: how often, and how long yet.
+            #expect(stage.machine.openedCount == UInt64(opened + 1))
+            #expect(stage.machine.pauseLeft(at: stage.now) == .seconds(UInt64(pause)))
+            stage.wait(.seconds(UInt64(pause)))
+            #expect(stage.machine.pauseLeft(at: stage.now) == .zero)
             #expect(try stage.answer(1, .failed) == nil)
         }
         stage.wait(.seconds(60))

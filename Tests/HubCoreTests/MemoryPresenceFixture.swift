@@ -9,17 +9,18 @@ final class MemoryPresenceFixture: HookQueueFixture {
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
 
     var nodeLimit: Int { 1 }
+    var timers = PresenceStoreContract.timers
 
     func makeNode(incarnation: Name, name: Name) -> any PresenceStore {
         let store = MemoryPresenceStore(
-            timers: PresenceStoreContract.timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+            timers: timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
         stores.append(store)
         return store
     }
 
     func makeHookNode(incarnation: Name, name: Name, rules: HookRules) -> (store: any PresenceStore, queue: any HookQueue) {
         let store = MemoryPresenceStore(
-            timers: PresenceStoreContract.timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
+            timers: timers, node: incarnation, nodeName: name, wallClockAtStart: 1_800_000_000_000, startedAt: now)
         let queue = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
         queue.setHookRules(rules)
         store.hooks = queue

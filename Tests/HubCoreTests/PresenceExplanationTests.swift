@@ -58,6 +58,39 @@ struct PresenceExplanationTests {
         #expect(Self.because(.away, one + one, answers: [Self.heard, Self.heard]).contains("all of its 2 connections are away"))
     }
 
+    @Test("awaited: what ended beside a device that is away, and until when that isn't told")
+    func awaited() {
+        var record = PresenceRecord(
+            change: PresenceChange(user: "alice", status: .online, version: 9, lastSeen: Self.now), connections: [Self.connection(.away)],
+            graceLeft: nil, now: Self.now)
+        record.awaitedLeft = 7_000
+        record.close = Self.transition(.away, .lost, ago: 3_000)
+        #expect(
+            PresenceExplanation(record: record, answers: [], living: [], timers: PresenceTimers()).because
+                == "online still: a connection that was online (phone on hub1) ended without a goodbye 3 s ago, "
+                + "and the user is away, as the rest is, in 7 s unless it comes back")
+    }
+
+    @Test("invisible connections are named apart: they count for nobody, issue 5 point 6")
+    func invisibleBesides() {
+        let text = Self.because(
+            .away, [Self.connection(.away), Self.connection(.invisible, device: "laptop")], answers: [Self.heard, Self.heard])
+        #expect(text.hasPrefix("away because phone on hub2 is away and was heard 3 s ago"))
+        #expect(text.hasSuffix("; 1 more is invisible and counts for nobody"))
+        let two = [Self.connection(.away), Self.connection(.away)]
+        #expect(
+            Self.because(.away, two + [Self.connection(.invisible), Self.connection(.invisible)])
+                .contains("all of its 2 connections are away"))
+        let grace = Self.because(.online, [Self.connection(.invisible)], grace: 7_000, close: Self.transition(.offline, .lost))
+        #expect(grace.contains("goes offline in 7 s") && grace.hasSuffix("1 more is invisible and counts for nobody"))
+        // Whose lease that counts ran out, the invisible one doesn't hide.
+        let ended = [Self.connection(.online, left: 0), Self.connection(.invisible)]
+        #expect(Self.because(.offline, ended).contains("ran out; the next sweep tells"))
+        // Nor is an invisible one that ran out anything that watchers are told of.
+        #expect(Self.because(.offline, [Self.connection(.invisible, left: 0)], version: 0).contains("no user of this id was seen"))
+        #expect(Self.because(.offline, [Self.connection(.invisible)], version: 0).contains("all of its connections (1) are invisible"))
+    }
+
     @Test("in grace: what ended, and how long there is to come back")
     func grace() {
         #expect(

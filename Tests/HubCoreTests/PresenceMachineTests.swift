@@ -4,7 +4,7 @@ import HubWire
 import Testing
 
 /// A machine under test, with the time, and its actions sorted by kind.
-private final class Bench {
+final class PresenceMachineBench {
     var machine: PresenceMachine
     var now = Instant(nanoseconds: 1_000_000_000)
     let timers: PresenceTimers
@@ -62,7 +62,7 @@ private final class Bench {
     }
 }
 
-private func kinds(_ applies: [(operations: [PresenceOperation], tag: RequestTag)]) -> [PresenceOperation.Kind] {
+func kindsApplied(_ applies: [(operations: [PresenceOperation], tag: RequestTag)]) -> [PresenceOperation.Kind] {
     applies.flatMap { $0.operations.map(\.kind) }
 }
 
@@ -72,7 +72,7 @@ private let refused = WireError(.unavailable, "refused", retryAfter: 2_000)
 struct PresenceMachineTests {
     @Test("a connection goes to the store at once, with all that its record needs")
     func connects() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("nodenodenode-1")
         let applies = bench.applies()
         #expect(
@@ -89,7 +89,7 @@ struct PresenceMachineTests {
 
     @Test("changes of one connection are sent at most every 2 s, the last state only")
     func coalesces() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.settle()
         for tag in 1...10 { bench.request(tag % 2 == 0 ? .invisible : .away, "c-1", tag: UInt64(tag)) }
@@ -113,7 +113,7 @@ struct PresenceMachineTests {
 
     @Test("a state that comes back to the stored one before its turn is no operation, and is answered")
     func comesBack() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.settle(version: 42)
         bench.request(.away, "c-1", tag: 1)
@@ -127,7 +127,7 @@ struct PresenceMachineTests {
 
     @Test("what the store refuses is sent again every 2 s, as it is by then, until it is taken; nothing old is replayed")
     func retries() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         var sent: [PresenceOperation.Kind] = []
         var isFull = true
@@ -146,20 +146,20 @@ struct PresenceMachineTests {
 
     @Test("a clean close leaves without grace, any other with it; neither waits for the pace")
     func closes() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.connect("c-2")
         bench.settle()
         bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
         bench.machine.closed(connection: "c-2", clean: false, at: bench.now)
-        #expect(kinds(bench.applies()) == [.down(grace: .zero), .down(grace: .seconds(10))])
+        #expect(kindsApplied(bench.applies()) == [.down(grace: .zero), .down(grace: .seconds(10))])
         let count = bench.machine.connectionCount
         #expect(count == 0)
     }
 
     @Test("a clean close while the store is away has grace: the user may be back elsewhere")
     func closesFrozen() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.connect("c-2")
         bench.settle()
@@ -168,12 +168,12 @@ struct PresenceMachineTests {
         bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
         #expect(bench.actions().isEmpty)
         bench.machine.storeHealth(.up, at: bench.now)
-        #expect(kinds(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
+        #expect(kindsApplied(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
     }
 
     @Test("a clean close that the store refused has grace the next time: meanwhile the user may be back elsewhere")
     func closesRefused() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.settle()
         bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
@@ -191,7 +191,7 @@ struct PresenceMachineTests {
 
     @Test("a connection that came and went while the store was away leaves no trace")
     func neverSeen() {
-        let bench = Bench(isUp: false)
+        let bench = PresenceMachineBench(isUp: false)
         for number in 0..<1_000 {
             let connection = Name(trusted: [UInt8]("c-\(number)".utf8))
             bench.connect(connection)
@@ -203,14 +203,14 @@ struct PresenceMachineTests {
 
     @Test("a close while the connection's first operation is under way follows it")
     func closesInFlight() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         let first = bench.applies()
         bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
         #expect(bench.applies().isEmpty, "one call in flight for a partition")
         bench.machine.applied(.success([5]), tag: first[0].tag, at: bench.now)
         let second = bench.applies()
-        #expect(kinds(second) == [.down(grace: .zero)])
+        #expect(kindsApplied(second) == [.down(grace: .zero)])
         #expect(second.first?.operations.first?.versionFloor == 5)
         bench.machine.applied(.success([6]), tag: second[0].tag, at: bench.now)
         bench.pass(.seconds(40)) { #expect({ if case .refresh = $0 { true } else { false } }($0) == false) }
@@ -218,7 +218,7 @@ struct PresenceMachineTests {
 
     @Test("at most 50 operations in a call, one call of a partition in flight, the rest in order after it")
     func batches() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         for number in 0..<120 { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8))) }
         var sizes: [Int] = []
         var connections: [Name] = []
@@ -233,7 +233,7 @@ struct PresenceMachineTests {
 
     @Test("away by itself after awayAfter, back by activity; not where the client asked for away")
     func idle() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.connect("c-2", "bob")
         bench.settle()
@@ -259,7 +259,7 @@ struct PresenceMachineTests {
 
     @Test("while the store is away a status is refused and not kept, and who waits is told")
     func frozen() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.settle()
         bench.request(.away, "c-1", tag: 1)
@@ -279,7 +279,7 @@ struct PresenceMachineTests {
 
     @Test("more than 16 waiting status requests of a connection are refused as rateLimited")
     func waitersLimit() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         bench.settle()
         for tag in 1...17 { bench.request(tag % 2 == 0 ? .away : .invisible, "c-1", tag: UInt64(tag)) }
@@ -291,7 +291,7 @@ struct PresenceMachineTests {
 
     @Test("a store that never answers is taken to have refused after 20 s; its late answer isn't heard")
     func noAnswer() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("c-1")
         let first = bench.applies()
         bench.request(.away, "c-1")
@@ -316,7 +316,7 @@ struct PresenceMachineTests {
         ])
     func ids(_ text: String) throws {
         let id = try #require(Name(validating: text))
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         bench.connect("nodenodenode-1", "bob")
         bench.connect("stranger", "carol")
         bench.connect(id)
@@ -334,7 +334,7 @@ struct PresenceMachineTests {
 
     @Test("a device without a name is called by its connection, every time alike, and no two alike")
     func unnamedDevices() {
-        let bench = Bench()
+        let bench = PresenceMachineBench()
         for connection in ["nodenodenode-1", "nodenodenode-2"] as [Name] {
             bench.machine.connected(connection: connection, user: "alice", device: .empty, since: 17, at: bench.now)
         }
@@ -344,188 +344,5 @@ struct PresenceMachineTests {
         #expect(written.map(\.device) == [DeviceName.standard(of: "nodenodenode-1"), DeviceName.standard(of: "nodenodenode-2")])
         #expect(Set(written.map(\.device)).count == 2)
         #expect(written.allSatisfy { $0.device.bytes.starts(with: Array("device-".utf8)) && $0.device.bytes.count == 15 })
-    }
-}
-
-@Suite("Presence machine: leases, sweeps, nodes")
-struct PresenceMachineLeaseTests {
-    @Test("every open connection is refreshed once a heartbeat, spread over the period, 250 at most in a call")
-    func heartbeats() {
-        let bench = Bench()
-        let users = (0..<1_000).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
-        for (number, user) in users.enumerated() { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), user) }
-        for number in 0..<600 { bench.connect(Name(trusted: [UInt8]("many-\(number)".utf8)), "one user") }
-        bench.settle()
-        // Over the refresh after the start, and what brings the partitions to their places.
-        bench.pass(.seconds(36)) { if case .refresh(_, _, let tag) = $0 { bench.machine.refreshed(.success([]), tag: tag, at: bench.now) } }
-        var counts: [Name: Int] = [:]
-        var times: [Instant] = []
-        bench.pass(.seconds(300)) { action in
-            guard case .refresh(let renewal, _, let tag) = action else { return }
-            #expect(renewal.leases.count <= 250)
-            times.append(bench.now)
-            for lease in renewal.leases { counts[lease.connection, default: 0] += 1 }
-            bench.machine.refreshed(.success([]), tag: tag, at: bench.now)
-        }
-        #expect(counts.count == 1_600)
-        #expect(counts.values.allSatisfy { $0 >= 9 && $0 <= 11 }, "30 s ± 10 % in 300 s")
-        let perSecond = Dictionary(grouping: times) { $0.nanoseconds / 1_000_000_000 }.mapValues(\.count)
-        #expect(perSecond.values.max()! < 30, "256 partitions over 30 s are some 9 a second")
-    }
-
-    @Test("after the store came back all leases are refreshed within 5 s")
-    func refreshesAtOnce() {
-        let bench = Bench()
-        for number in 0..<500 {
-            bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), Name(trusted: [UInt8]("user-\(number)".utf8)))
-        }
-        bench.settle()
-        bench.pass(.seconds(60))
-        bench.machine.storeHealth(.down("cut"), at: bench.now)
-        let frozen = bench.pass(.seconds(40))
-        #expect(frozen.isEmpty)
-        bench.machine.storeHealth(.up, at: bench.now)
-        var refreshed: Set<Name> = []
-        bench.pass(.milliseconds(5_100)) { if case .refresh(let renewal, _, _) = $0 { refreshed.formUnion(renewal.leases.map(\.connection)) } }
-        #expect(refreshed.count == 500)
-    }
-
-    @Test("records are renewed with every fourth heartbeat, where userTTL allows it, and at once after trouble")
-    func recordsWithSomeHeartbeats() {
-        let bench = Bench()
-        bench.connect("c-1")
-        bench.settle()
-        var beats: [(at: Instant, coversRecords: Bool)] = []
-        let answer = { (action: PresenceAction) in
-            guard case .refresh(let renewal, _, let tag) = action else { return }
-            beats.append((bench.now, renewal.coversRecords))
-            bench.machine.refreshed(.success([]), tag: tag, at: bench.now)
-        }
-        bench.pass(.seconds(600), answer)
-        let timers = PresenceTimers()
-        #expect(timers.beatsOfRecord == 4)
-        let renewed = beats.filter(\.coversRecords).map(\.at)
-        #expect(beats.count >= 18 && renewed.count >= 4 && renewed.count <= beats.count / 4 + 2)
-        for (before, after) in zip(renewed, renewed.dropFirst()) { #expect(after.since(before) + timers.lease + timers.hold <= timers.userTTL) }
-
-        bench.machine.storeHealth(.down("cut"), at: bench.now)
-        bench.machine.storeHealth(.up, at: bench.now)
-        beats = []
-        bench.pass(.milliseconds(5_100), answer)
-        #expect(beats.first?.coversRecords == true)
-    }
-
-    @Test("a record outlives the leases renewed since it was, and a hold", arguments: [
-        (300, 4), (149, 1), (180, 1), (182, 2), (215, 3), (240, 3), (248, 4),
-    ])
-    func beatsOfRecords(userTTL: Int, beats: Int) {
-        var timers = PresenceTimers()
-        timers.userTTL = .seconds(UInt64(userTTL))
-        #expect(timers.problems() == [] && timers.beatsOfRecord == beats)
-    }
-
-    @Test("a missing lease is restored only when its peer has proved that it lives")
-    func restores() {
-        let bench = Bench()
-        bench.connect("c-1")
-        bench.settle()
-        var probes: [Name] = []
-        var restores: [PresenceOperation.Kind] = []
-        let answer = { (action: PresenceAction) in
-            switch action {
-            case .refresh(_, _, let tag): bench.machine.refreshed(.success([0]), tag: tag, at: bench.now)
-            case .probe(let connection): probes.append(connection)
-            case .apply(let operations, _, let tag):
-                restores += operations.map(\.kind)
-                bench.machine.applied(.success([9]), tag: tag, at: bench.now)
-            default: break
-            }
-        }
-        bench.pass(.seconds(70), answer)
-        #expect(!probes.isEmpty && probes.allSatisfy { $0 == "c-1" })
-        #expect(restores.isEmpty)
-        bench.machine.proved(connection: "c-1", at: bench.now)
-        bench.machine.proved(connection: "c-1", at: bench.now)
-        bench.pass(.seconds(1), answer)
-        #expect(restores == [.restore(.online)])
-    }
-
-    @Test("a lost lease whose state changed meanwhile is written as a change, not restored in silence")
-    func restoresChanged() {
-        let bench = Bench()
-        bench.connect("c-1")
-        bench.settle()
-        bench.pass(.seconds(6)) { if case .refresh(_, _, let tag) = $0 { bench.machine.refreshed(.success([0]), tag: tag, at: bench.now) } }
-        bench.request(.away, "c-1")
-        bench.machine.proved(connection: "c-1", at: bench.now)
-        #expect(kinds(bench.applies()) == [.up(.away)])
-    }
-
-    @Test("alone, each partition is swept about once a second; with 10 nodes about every 5 s; one call at a time")
-    func sweeps() {
-        let bench = Bench()
-        var nodes = 1
-        func count(_ seconds: UInt64) -> Int {
-            var sweeps = 0
-            bench.pass(.seconds(seconds), step: .milliseconds(20)) { action in
-                switch action {
-                case .sweep(let partition, let tag):
-                    sweeps += 1
-                    bench.machine.swept(.success(0), partition: partition, tag: tag, at: bench.now)
-                case .announce(_, let tag):
-                    let entries = (0..<nodes).map { NodeEntry(incarnation: "n", name: "n", left: UInt64($0), connections: 0) }
-                    bench.machine.nodes(.success(entries), tag: tag, at: bench.now)
-                default: break
-                }
-            }
-            return sweeps
-        }
-        _ = count(3)
-        let alone = count(30)
-        #expect(alone > 256 * 30 * 8 / 10 && alone < 256 * 30 * 12 / 10)
-        nodes = 10
-        _ = count(20)
-        let many = count(50)
-        #expect(many > 256 * 10 * 8 / 10 && many < 256 * 10 * 12 / 10)
-        let nodeCount = bench.machine.nodes.count
-        #expect(nodeCount == 10)
-    }
-
-    @Test("announces itself every 10 s with its connections")
-    func announces() {
-        let bench = Bench()
-        bench.connect("c-1")
-        bench.settle()
-        let counts = bench.pass(.seconds(35)).compactMap { if case .announce(let count, _) = $0 { count } else { nil } }
-        #expect(counts == [1, 1, 1, 1])
-    }
-
-    @Test("a call that's refused for somebody in it is taken apart: each is tried on its own, so that one keeps nobody out")
-    func alone() {
-        let bench = Bench()
-        let users = ["alice", "bob", "carol"].map { Name(trusted: [UInt8]($0.utf8)) }
-        // Of one partition: with the same name they're one user's connections.
-        for (number, _) in users.enumerated() { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), "alice") }
-        bench.request(.away, "c-0")
-        let together = bench.applies()
-        #expect(together.map(\.operations.count) == [3])
-        bench.machine.applied(.failure(WireError(.internal, "somebody else's", mayRetry: false)), tag: together[0].tag, at: bench.now)
-        // Nobody is told yet: whose fault it is isn't known.
-        #expect(!bench.actions().contains { if case .presenceAck = $0 { true } else { false } })
-        var sizes: [Int] = []
-        var acks: [Bool] = []
-        bench.pass(.seconds(3)) { action in
-            switch action {
-            case .apply(let operations, _, let tag):
-                sizes.append(operations.count)
-                let isBad = operations[0].connection == "c-1"
-                bench.machine.applied(
-                    isBad ? .failure(WireError(.internal, "somebody else's", mayRetry: false)) : .success([7]), tag: tag, at: bench.now)
-            case .presenceAck(_, let result): acks.append((try? result.get()) != nil)
-            default: break
-            }
-        }
-        #expect(sizes == [1, 1, 1])
-        #expect(acks == [true])
     }
 }

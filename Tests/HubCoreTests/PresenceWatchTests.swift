@@ -207,6 +207,33 @@ struct PresenceWatchTests {
         #expect(news(late).filter { $0.user == "bob" } == [change("bob", .online, 90)])
     }
 
+    @Test("a store that came back behind what was told: its state is told a hold later, above what was told, decision 0309")
+    func behind() {
+        let bench = Bench()
+        bench.watch(["alice"])
+        bench.answer(bench.reads()[0].tag, [change("alice", .online, 10)])
+        bench.feed([change("alice", .offline, 20)])
+        _ = bench.actions()
+        bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        let old: ([Name]) -> PresenceSnapshot = { PresenceSnapshot(changes: $0.map { change($0, .online, 10) }, isWarming: false) }
+        // Such an answer may be older than the news, too.
+        #expect(news(bench.pass(.seconds(39), old)).isEmpty)
+        #expect(news(bench.pass(.seconds(60), old)) == [change("alice", .online, 21)])
+    }
+
+    @Test("an answer that news had overtaken is told nobody")
+    func overtaken() {
+        let bench = Bench()
+        bench.watch(["alice"])
+        bench.answer(bench.reads()[0].tag, [change("alice", .online, 10)])
+        bench.feed([change("alice", .offline, 20)])
+        _ = bench.actions()
+        bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        for read in bench.reads() { bench.answer(read.tag, [change("alice", .online, 10)]) }
+        let told = bench.pass(.seconds(200)) { PresenceSnapshot(changes: $0.map { change($0, .offline, 20) }, isWarming: false) }
+        #expect(news(told).isEmpty)
+    }
+
     @Test("a user with connections on this node is never declared offline for a missing record")
     func ownConnections() {
         let bench = Bench()

@@ -52,10 +52,14 @@ final class PresenceWorld: PresenceStoreDelegate {
     private var storeNow: Instant { Instant(nanoseconds: UInt64(Int64(now.nanoseconds) + shift)) }
     /// How long the store takes to answer, and what is on its way, in order.
     private(set) var slowness = Span.zero
-    private var underWay = Queue<(at: Instant, arrive: () -> Void)>()
+    private var underWay = Queue<(at: Instant, arrive: (_ isLinkLost: Bool) -> Void)>()
     private var lastArrival = Instant(nanoseconds: 0)
     var clients: [Name: Client] = [:]
-    let users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) }
+    let users: [Name]
+    /// Of those, who is never anything but invisible: nobody may ever hear of them.
+    private let hidden: Set<Name>
+    /// Who comes invisibly: decided apart, so that the other choices of a seed stay what they were.
+    private var hiding: Chance
     let timers: PresenceTimers
     /// The last event of each user; none after its record was lost.
     private var lastEvent: [Name: PresenceChange] = [:]
@@ -76,7 +80,13 @@ final class PresenceWorld: PresenceStoreDelegate {
     init(seed: UInt64) {
         var timers = PresenceStoreContract.timers
         timers.awayAfter = .seconds(5)
+        // Versions that tell no more of the time than that, in every fourth run.
+        if seed % 4 == 3 { timers.lastSeenStep = .seconds(30) }
         self.timers = timers
+        let hidden = (0..<3).map { Name(trusted: [UInt8]("hidden-\($0)".utf8)) }
+        users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) } + hidden
+        self.hidden = Set(hidden)
+        hiding = Chance(seed: ~seed)
         chance = Chance(seed: seed)
         store = MemoryPresenceStore(
             timers: timers, node: "storestorest", nodeName: "store", wallClockAtStart: 1_800_000_000_000,
@@ -109,7 +119,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         now = now + span
         while let next = underWay.first, next.at <= now {
             _ = underWay.popFirst()
-            next.arrive()
+            next.arrive(false)
         }
         for connection in sortedClients {
             guard let client = clients[connection], client.isBusy, now.since(client.lastActive) >= .seconds(1) else { continue }
@@ -158,7 +168,7 @@ final class PresenceWorld: PresenceStoreDelegate {
                 } else {
                     store.read(users, tag: tag, at: storeNow)
                 }
-            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: storeNow)
+            case .announce(let connections, let tag): store.announce(NodeFacts(connections: connections), tag: tag, at: storeNow)
             case .follow, .unfollow: break
             case .probe(let connection): node.probed.append(connection)
             case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }
@@ -195,11 +205,16 @@ final class PresenceWorld: PresenceStoreDelegate {
     func connect() {
         lastName += 1
         let node = chance.next() % 2 == 0 ? 0 : 1
-        let user = users[Int(chance.next() % UInt64(users.count))]
+        var user = users[Int(chance.next() % 12)]
+        let isHidden = hiding.next() % 6 == 0
+        if isHidden && hiding.next() % 2 == 0 { user = users[12 + Int(hiding.next() % 3)] }
+        let status = isHidden ? Payload.Status.invisible : .online
         let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
         clients[connection] = Client(
-            user: user, node: node, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
-        nodes[node].hear(at: now) { $0.connected(connection: connection, user: user, device: "phone", since: 1, at: $1) }
+            user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
+        nodes[node].hear(at: now) {
+            $0.connected(connection: connection, user: user, device: "phone", since: 1, status: status, at: $1)
+        }
     }
 
     /// In an order that the seed decides, not the dictionary.
@@ -217,7 +232,8 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func setStatus() {
         guard let connection = someClient(), !nodes[clients[connection]!.node].isPaused else { return }
-        let status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
+        var status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
+        if hidden.contains(clients[connection]!.user) { status = .invisible }
         lastTag += 1
         let node = nodes[clients[connection]!.node]
         waiting[lastTag] = node
@@ -300,7 +316,8 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     /// Away and back at once, without what was written since it was remembered.
     func restartWithOldData() {
-        guard let memory = remembered, !isStoreDown, !hasGoneBack else { return }
+        // Rounded versions begin above what the partition has seen, and a partition that has seen less again is more than they're made for.
+        guard let memory = remembered, !isStoreDown, !hasGoneBack, timers.versionStep == 1 else { return }
         hasLostData = true
         store.setHealth(.down("restart"))
         store.advance(at: now)
@@ -322,7 +339,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     func forgetRecord() {
         guard !hasGoneBack else { return }
         hasLostData = true
-        let user = users[Int(chance.next() % UInt64(users.count))]
+        let user = users[Int(chance.next() % 12)]
         store.forgetRecord(of: user)
         lastEvent[user] = nil
         hurtAll()
@@ -348,6 +365,9 @@ final class PresenceWorld: PresenceStoreDelegate {
         if stored.count != users.count { problem("the store didn't answer") }
         for (user, stored) in zip(users, stored) {
             let expected = truth(of: user)
+            if hidden.contains(user), stored.version != 0 || nodes.contains(where: { ($0.seen[user]?.version ?? 0) != 0 }) {
+                problem("\(user), who was never shown, is known: \(stored)")
+            }
             if stored.status != expected { problem("in the end \(user) is \(stored.status) in the store, in truth \(expected)") }
             for (number, node) in nodes.enumerated() {
                 let seen = node.seen[user]?.status ?? .offline
@@ -368,17 +388,17 @@ final class PresenceWorld: PresenceStoreDelegate {
         _ result: Result<Value, WireError>, _ tag: RequestTag,
         _ body: @escaping (inout PresenceMachine, Result<Value, WireError>, Instant) -> Void
     ) {
-        pass { [self] in
+        pass { [self] isLinkLost in
             guard let node = nodes.first(where: { $0.machine.owns(tag) }) else { return }
-            let result = node.isCut ? .failure(WireError(.unavailable, "cut")) : result
+            let result = node.isCut || isLinkLost ? .failure(WireError(.unavailable, "cut")) : result
             node.hear(at: now) { body(&$0, result, $1) }
         }
     }
 
     /// What the store says takes its time, and stays in order.
-    private func pass(_ arrive: @escaping () -> Void) {
+    private func pass(_ arrive: @escaping (_ isLinkLost: Bool) -> Void) {
         lastArrival = max(lastArrival, now + slowness)
-        if lastArrival <= now { arrive() } else { underWay.append((at: lastArrival, arrive: arrive)) }
+        if lastArrival <= now { arrive(false) } else { underWay.append((at: lastArrival, arrive: arrive)) }
     }
 
     func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
@@ -400,6 +420,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         }
         for change in changes {
             transitions += 1
+            if hidden.contains(change.user) { problem("\(change) tells of who was never shown") }
             if let version = lastVersion[change.user], change.version <= version {
                 problem("the version of \(change) isn't above \(version)")
             }
@@ -410,7 +431,7 @@ final class PresenceWorld: PresenceStoreDelegate {
             lastVersion[change.user] = change.version
             lastEvent[change.user] = change
         }
-        pass { [self] in
+        pass { [self] _ in
             for node in nodes where !node.isCut {
                 node.hear(at: now) { $0.changed(changes, partition: partition, gap: gap, at: $1) }
             }
@@ -419,6 +440,11 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func storeHealth(_ health: BackendHealth) {
         isStoreDown = health != .up
+        if isStoreDown {
+            // An answer that was under way went with its link: nobody takes what an old store said for what the new one holds.
+            while let next = underWay.popFirst() { next.arrive(true) }
+            lastArrival = now
+        }
         for node in nodes where !node.isCut {
             node.hear(at: now) { $0.storeHealth(health, at: $1) }
             node.healthySince = now

@@ -319,8 +319,9 @@ private let origin = Position.origin(Mark("generati")!)
     @Test("read marks are read once a channel, kept up by the reads that pass, and never go back")
     func readMarks() {
         let driven = Driven()
-        driven.live()
-        driven.deliver(9)
+        _ = driven.make()
+        driven.live(at: 1)
+        driven.deliver(8)
         let first = Self.marks(driven, [ReadMark(user: "bob", offset: 3), ReadMark(user: "alice", offset: 5)])
         #expect(first?.marks == [ReadMark(user: "bob", offset: 3), ReadMark(user: "alice", offset: 5)])
         driven.machine.readPassed(ReadMark(user: "alice", offset: 8), channel: Self.channel)
@@ -335,18 +336,20 @@ private let origin = Position.origin(Mark("generati")!)
     @Test("a subscriber is answered without marks when they can't be had")
     func noMarks() {
         let driven = Driven()
-        driven.live()
+        let tip = driven.make().position
+        driven.live(at: 1)
         driven.join(nil, tag: 5, marks: true)
         for case .readMarks(_, _, _, let key) in driven.take() {
             driven.machine.marksRead(.failure(WireError(.unavailable, "away")), key: key)
         }
-        #expect(driven.answer == JoinAnswer(position: origin))
+        #expect(driven.answer == JoinAnswer(position: tip))
     }
 
     @Test("of a channel with more marks than are kept, one's own is asked for by itself")
     func ownMark() {
         let driven = Driven { $0.marks = 2 }
-        driven.live()
+        _ = driven.make()
+        driven.live(at: 1)
         _ = Self.marks(driven, ["alice", "carol", "dave"].map { ReadMark(user: $0, offset: 1) })
         driven.join(nil, tag: 6, marks: true)
         guard case .readMarks(_, let user, let limit, let key)? = driven.take().first else { return #expect(Bool(false)) }
@@ -354,6 +357,25 @@ private let origin = Position.origin(Mark("generati")!)
         driven.machine.marksRead(.success([ReadMark(user: "alice", offset: 1)]), key: key)
         let marks = driven.answer?.marks
         #expect(marks?.count == 2 && marks?.contains { $0.user == "bob" } == false)
+    }
+
+    @Test("a channel that hasn't begun has no read marks, and isn't asked for them; of one that may have lost its record they're read")
+    func unbegun() {
+        let driven = Driven()
+        driven.live()
+        driven.join(nil, tag: 5, marks: true)
+        #expect(driven.answer?.marks == [])
+        // What passes from then on is kept up like any others.
+        driven.deliver(2)
+        driven.machine.readPassed(ReadMark(user: "alice", offset: 2), channel: Self.channel)
+        driven.join(nil, tag: 6, marks: true)
+        #expect(driven.answer?.marks == [ReadMark(user: "alice", offset: 2)])
+
+        let other = Driven()
+        other.join(nil, tag: 1, marks: true)
+        guard case .subscribe(_, let serial)? = other.take().first else { return #expect(Bool(false)) }
+        other.machine.subscribed(Self.channel, .success(.start), serial: serial)
+        #expect(other.take().contains { if case .readMarks = $0 { true } else { false } })
     }
 
     private struct Missing: Error {}

@@ -58,6 +58,41 @@ struct RevocationTests {
         #expect(list.refuses("carol", issued: 100, tokenId: nil) && !list.refuses("carol", issued: 101, tokenId: nil))
     }
 
+    @Test("connections that were ended are remembered for who turns out to be their user's")
+    func ended() {
+        var list = RevocationList()
+        #expect(list.ended("alice", since: 0) == nil)
+        list.add(Revocation(.connections("alice", mayReturn: true), before: 5000, expires: 65_000))
+        #expect(list.ended("alice", since: 5000) == true && list.ended("alice", since: 5001) == nil && list.ended("bob", since: 0) == nil)
+        // For good counts before for now.
+        list.add(Revocation(.connections("alice", mayReturn: false), before: 4000, expires: 64_000))
+        #expect(list.ended("alice", since: 4000) == false && list.ended("alice", since: 4001) == true)
+        list.expire(at: 65_000)
+        #expect(list.ended("alice", since: 0) == nil && list.isEmpty)
+    }
+
+    @Test("beyond so many ended connections one time stands for the rest, as an end that lets return")
+    func endedBeyond() {
+        var list = RevocationList()
+        func end(_ number: Int, _ before: UInt64) {
+            list.add(
+                Revocation(
+                    .connections(Name(trusted: Array("u\(number)".utf8)), mayReturn: false), before: before, expires: before + 60_000))
+        }
+        for number in 0..<RevocationList.endedMax { end(number, 1000) }
+        #expect(list.ended("other", since: 1000) == nil)
+        end(5000, 2000)
+        end(5001, 1500)
+        #expect(list.count == RevocationList.endedMax)
+        #expect(list.ended("u0", since: 1000) == false && list.ended("u5001", since: 2000) == true)
+        #expect(list.ended("other", since: 2000) == true)
+        #expect(list.ended("other", since: 2001) == nil)
+        list.expire(at: 61_999)
+        #expect(list.ended("other", since: 2000) == true)
+        list.expire(at: 62_000)
+        #expect(list.ended("other", since: 2000) == nil)
+    }
+
     @Test("everybody's takes the place of those that it covers, and has room when nothing else has")
     func full() {
         var list = RevocationList()

@@ -10,10 +10,17 @@ struct StructureTests {
         var queue = Queue<Int>()
         var twin: [Int] = []
         for number in 0..<5_000 {
-            switch chance.next() % 5 {
+            switch chance.next() % 7 {
             case 0, 1:
                 queue.append(number)
                 twin.append(number)
+            case 5:
+                queue.prepend(number)
+                twin.insert(number, at: 0)
+            case 6:
+                guard let place = twin.indices.randomElement(using: &chance) else { continue }
+                queue.update(place) { $0 = number }
+                twin[place] = number
             case 2: #expect(queue.popLast() == twin.popLast())
             case 3 where chance.next() % 50 == 0:
                 queue.removeAll()

@@ -65,6 +65,27 @@ import Testing
         #expect(board.isEmpty)
     }
 
+    @Test("who is heard typing within the expiry isn't said to have stopped, though the throttle held back what was heard last")
+    func throttledProlongs() {
+        let typing = Configuration.Typing()
+        for plan: [UInt64] in [[0, 1_800, 6_600], [0, 1_999, 7_900], [0, 1_900, 3_800, 9_700], [0, 3_000, 9_000]] {
+            var throttle = TypingThrottle(throttle: typing.throttle, expire: typing.believed)
+            var board = TypingBoard(expire: typing.believed)
+            let alice = TypingBoard.Typist(channel: "c", user: "alice", device: "phone")
+            var last: UInt64 = 0
+            for time in stride(from: UInt64(0), through: 20_000, by: 1) {
+                if plan.contains(time) {
+                    last = time
+                    if throttle.passes(true, of: 1, in: "c", at: Self.at(time)) { board.told(true, of: alice, at: Self.at(time)) }
+                }
+                guard board.expired(at: Self.at(time)) != [] else { continue }
+                #expect(time - last >= 6_000, "\(plan): ended at \(time)")
+                #expect(time - last <= 8_000, "\(plan): ended at \(time)")
+            }
+            #expect(board.isEmpty)
+        }
+    }
+
     @Test("beyond its bound the board remembers nobody")
     func board() {
         var board = TypingBoard(expire: .seconds(6), limit: 2)

@@ -30,6 +30,17 @@ struct HTTPRequestTests {
         #expect(found == .some(value.map { Array($0.utf8) }))
     }
 
+    static let wrong: [(String, String?)] = [
+        ("", nil), ("?user=a%20b&c", nil), ("?device=%", "device"), ("?a=1&device=%4&user=%zz", "device"), ("?%zz=1&user=x", "%zz"),
+        ("?a=%=41", "a"), ("?=%", ""), ("?%4=1", "%4"),
+    ]
+
+    @Test("a parameter that is wrongly encoded is named, whether or not anybody reads it", arguments: wrong)
+    func wrongParameter(query: String, name: String?) {
+        let found = withRequest("GET /v1/ws\(query) HTTP/1.1\r\nHost: h\r\n\r\n") { $0.wrongQueryParameter() }
+        #expect(found == .some(name.map { Array($0.utf8) }))
+    }
+
     static let paths: [(String, [String]?)] = [
         ("/", []), ("/v1/presence/alice", ["v1", "presence", "alice"]), ("/v1/", ["v1", ""]), ("//", ["", ""]),
         ("/a%2Fb/%41", ["a/b", "A"]), ("/%", nil), ("/%4", nil), ("/%4g", nil),

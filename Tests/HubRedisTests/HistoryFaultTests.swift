@@ -36,12 +36,19 @@ import Testing
     static let foreign: [Foreign] = [
         Foreign(kind: KeySpace.Kind.meta, made: ["SET KEY mine"], answers: all),
         Foreign(kind: KeySpace.Kind.meta, made: ["RPUSH KEY mine"], answers: all),
-        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY name value"], answers: ["foreignKey", "foreignKey", "fine", "fine", "fine"]),
-        Foreign(kind: KeySpace.Kind.stream, made: ["SET KEY mine"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
         Foreign(
-            kind: KeySpace.Kind.stream, made: ["XADD KEY * name value"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
+            kind: KeySpace.Kind.meta, made: ["HSET KEY name value"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "foreignKey"]),
         Foreign(
-            kind: KeySpace.Kind.stream, made: ["XADD KEY 1-1 g a p b d c"], answers: ["foreignKey", "uncertain", "fine", "fine", "fine"]),
+            kind: KeySpace.Kind.meta, made: ["HSET KEY e zzzzzzzz s abc g x"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "foreignKey"]),
+        Foreign(kind: KeySpace.Kind.stream, made: ["SET KEY mine"], answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
+        Foreign(
+            kind: KeySpace.Kind.stream, made: ["XADD KEY * name value"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
+        Foreign(
+            kind: KeySpace.Kind.stream, made: ["XADD KEY 1-1 g a p b d c"],
+            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
         Foreign(
             kind: KeySpace.Kind.generation, isOfPartition: true, made: ["SET KEY mine"],
             answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
@@ -85,6 +92,39 @@ import Testing
         if case .failure(let error)? = node.moved[tags[4]] { #expect(error.message.contains("\(Self.channel)")) }
         #expect(fixture.run { node.foreign == [String(decoding: key, as: UTF8.self)] })
         #expect(node.health == [.up])
+    }
+
+    @Test(
+        "whoever subscribes to a channel whose place is in somebody else's key gets a named error, each time anew, and so does a recovery")
+    func subscribing() {
+        let made: [(kind: StaticString?, command: [String])] = [
+            (KeySpace.Kind.meta, ["SET", "KEY", "mine"]), (KeySpace.Kind.meta, ["HSET", "KEY", "name", "value"]),
+            (KeySpace.Kind.meta, ["HSET", "KEY", "e", "zzzzzzzz", "s", "abc", "g", "x"]),
+            (KeySpace.Kind.meta, ["HSET", "KEY", "s", "abc"]), (KeySpace.Kind.stream, ["XADD", "KEY", "*", "name", "value"]),
+            // The partition's generation.
+            (KeySpace.Kind.stream, ["SET", "KEY", "mine"]), (nil, ["SET", "KEY", "mine"]), (nil, ["LPUSH", "KEY", "mine"]),
+        ]
+        for (kind, command) in made {
+            let fixture = RedisFixture()
+            let node = Node(fixture, "aaaaaaaaaaaa")
+            #expect(node.goUp())
+            let client = fixture.server.client()
+            let key = kind.map { Self.key($0) } ?? Self.keys.key(Partition.of(Self.channel), KeySpace.Kind.generation)
+            _ = client.text([[UInt8]("DEL".utf8), key])
+            _ = client.text(command.map { $0 == "KEY" ? key : [UInt8]($0.utf8) })
+            let before = client.text([[UInt8]("DUMP".utf8), key])
+            for _ in 0..<2 {
+                let answer = node.subscribe(Self.channel)
+                #expect(Self.code(answer) == "foreignKey", "\(command)")
+                if case .failure(let error)? = answer { #expect(error.message.contains("\(Self.channel)")) }
+            }
+            #expect(client.text([[UInt8]("DUMP".utf8), key]) == before)
+            // Gone, the channel is as it would be without.
+            _ = client.text([[UInt8]("DEL".utf8), key])
+            let place = try? node.subscribe(Self.channel)?.get()
+            #expect(place?.isOrigin == true && place != .start, "\(command)")
+            #expect(node.health == [.up])
+        }
     }
 
     @Test("a stream that turned into something else behind a channel's back is left as it was, and so is the channel")

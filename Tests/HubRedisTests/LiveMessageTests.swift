@@ -113,4 +113,17 @@ import Testing
         #expect(RedisFault.full.wireError("", foreign: .notOurs).code == .storeFull)
         #expect(RedisFault.wrongServer.wireError("", foreign: .notOurs).code == .unavailable)
     }
+
+    @Test("of why a link is down everybody may be told the kind, and nothing that the server or the configuration said")
+    func kinds() {
+        func kind(_ problem: String) -> String? { RedisFault.kind(of: problem).map { "\($0)" } }
+        #expect(
+            kind("10.0.0.7:6379: AUTH is refused: WRONGPASS invalid username-password pair")
+                == "Redis refuses the user name or the password")
+        #expect(kind("10.0.0.7:6379: NOAUTH Authentication required.") == "Redis refuses the user name or the password")
+        #expect(kind("10.0.0.7:6379: NOPERM User bob has no permissions") == "the hub's user lacks a right in Redis")
+        #expect(kind("SELECT 9 is refused: ERR DB index is out of range") == "Redis has no database of this number")
+        #expect(kind("rediss://10.0.0.7:6379: the server's certificate has expired") == "the TLS connection to Redis fails")
+        #expect(kind("rediss://10.0.0.7:6379: connection refused") == nil)
+    }
 }

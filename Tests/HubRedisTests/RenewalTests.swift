@@ -181,6 +181,50 @@ import Testing
         #expect(scene.two.complaints(Self.channel, from: origin ?? .start) == [])
     }
 
+    @Test(
+        "what an old master acknowledged after its successor was asked is told to who stood at the origin there, though the channel began since"
+    )
+    func acknowledgedLate() {
+        let scene = Scene()
+        let origin = scene.two.tip(Self.channel)
+        scene.keep()
+        scene.fixture.pass(.milliseconds(300))
+        let lost = scene.publish("1", "m1", on: scene.one)?.position
+        scene.fixture.pass(.milliseconds(300))
+        scene.goBack()
+        #expect(scene.two.subscribe(Self.channel).flatMap { try? $0.get() } == origin)
+        let begun = scene.publish("2", "m2", on: scene.two)?.position
+        #expect(begun?.offset == 1 && begun?.epoch != lost?.epoch && scene.judged(origin) == .whole)
+        scene.cut(scene.one)
+        #expect(scene.fixture.run(limit: .seconds(20)) { scene.two.resyncs(Self.channel) == [.epochChanged] })
+        #expect(scene.one.renewals == [Self.channel: [lost].compactMap { $0 }])
+        for position in [origin, lost, begun] { #expect(scene.judged(position) == .broken(.epochChanged)) }
+        let tip = scene.two.tip(Self.channel)
+        #expect(tip?.offset == 1 && tip?.tag == begun?.tag)
+        // Once for all nodes.
+        for _ in 0..<2 {
+            scene.cut(scene.one, scene.two)
+            scene.settle()
+        }
+        #expect(scene.one.renewals.count == 1 && scene.two.renewals.isEmpty && scene.two.tip(Self.channel) == tip)
+    }
+
+    @Test("a channel whose first messages were taken back from two nodes is given one new epoch between them")
+    func firstOfTwo() {
+        let scene = Scene()
+        _ = scene.two.tip(Self.channel)
+        scene.keep()
+        scene.fixture.pass(.milliseconds(300))
+        _ = scene.publish("1", "m1", on: scene.one)
+        _ = scene.publish("2", "m2", on: scene.two)
+        scene.fixture.pass(.milliseconds(300))
+        scene.goBack()
+        scene.cut(scene.one, scene.two)
+        scene.settle()
+        #expect((scene.one.renewals[Self.channel]?.count ?? 0) + (scene.two.renewals[Self.channel]?.count ?? 0) == 1)
+        #expect(scene.two.tip(Self.channel)?.offset == 0 && scene.two.tip(Self.channel)?.isOrigin == false)
+    }
+
     @Test("with all data lost nothing is written for a channel: its generation tells who stood anywhere")
     func allLost() {
         let scene = Scene()

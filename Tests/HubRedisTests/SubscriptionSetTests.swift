@@ -195,6 +195,25 @@ private let generation = Mark(chance: 9)
         #expect(set.count == 0)
     }
 
+    @Test("who waits longest is given up first, and a place that's another channel's by then isn't taken for what it was")
+    func overdueInOrder() {
+        var set = SubscriptionSet(seed: 1)
+        func wait(_ name: String, _ low: UInt64, until seconds: UInt64) -> Int {
+            let index = set.want(Array(name.utf8), .channel(Name(validating: name)!))
+            set.wait(index, SubscriptionSet.Waiter(tag: RequestTag(high: 1, low: low), deadline: Self.now + .seconds(seconds)))
+            return index
+        }
+        let first = wait("a", 1, until: 3)
+        _ = wait("b", 2, until: 4)
+        #expect(set.takeWaiters(first).count == 1)
+        set.unwant(first, at: Self.now)
+        #expect(set.takeUnsubscribes(at: Self.now + .seconds(31)) == [])
+        let again = wait("c", 3, until: 40)
+        #expect(again == first)
+        #expect(set.takeOverdue(at: Self.now + .seconds(31)).map(\.1.low) == [2])
+        #expect(set.takeOverdue(at: Self.now + .seconds(40)).map(\.1.low) == [3])
+    }
+
     /// A model of Redis's side of one link: commands in order, replies in order, later.
     @Test("whatever the order of wishes, replies and losses, in the end Redis has exactly what's wanted, B21", arguments: 1...20)
     func converges(seed: UInt64) {

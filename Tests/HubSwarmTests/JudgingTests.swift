@@ -110,4 +110,28 @@ struct JudgingTests {
         #expect(Bottleneck(measures(own: 100_000, busiest: nil, lag: 80_000_000)).generator?.contains("late") == true)
         #expect(Bottleneck(measures(own: 100_000, busiest: nil, lag: 1000)).reason.contains("the hub used 50.0 %"))
     }
+
+    @Test("a hub is busy by the cores that it can use, and a machine by all who share it")
+    func cores() {
+        func reason(hub: UInt64, own: UInt64, hubCores: UInt64?, machineCores: UInt64?) -> String {
+            var measures = Self.measures()
+            for _ in 0..<10 {
+                var point = Measures.Point()
+                point.hubCPU = hub
+                point.ownCPU = own
+                measures.append(point)
+            }
+            measures.hubCores = hubCores
+            measures.machineCores = machineCores
+            return Bottleneck(measures).reason
+        }
+        // Of one core, as of a file that tells none.
+        #expect(reason(hub: 900_000, own: 10_000, hubCores: nil, machineCores: nil).hasPrefix("the hub's processor time"))
+        // Two loops have room for as much again.
+        #expect(reason(hub: 900_000, own: 10_000, hubCores: 2, machineCores: 8).hasPrefix("nobody's processor time seems short"))
+        #expect(reason(hub: 1_750_000, own: 10_000, hubCores: 2, machineCores: 8).hasPrefix("the hub's processor time"))
+        #expect(reason(hub: 1_750_000, own: 10_000, hubCores: 2, machineCores: 8).contains("175 % of a core of its 2"))
+        // It could use two, but the generator has half of one.
+        #expect(reason(hub: 1_250_000, own: 600_000, hubCores: 2, machineCores: 2).hasPrefix("this machine's 2 processors"))
+    }
 }

@@ -130,10 +130,13 @@ struct KneeTests {
             ("--target p99<1s --from 10 --to 5", "more than"),
             ("--target p99<1s --precision 0.1", "--precision"), ("--target p99<1s --repeats 0", "--repeats"),
             ("--target p99<1s --raise rate chat", "of a scenario"),
+            ("--target p99<1s --bots 20", "--raise rate"), ("--target p99<1s --raise rate --bots 0", "--bots"),
+            ("--target p99<1s --raise rate --rate 2", "--from"),
         ])
     func options(line: String, why: String) throws {
         let parser = CommandLineParser(
-            program: "find", summary: "", flags: KneeOptions.flags, operands: [CommandLineParser.Operand("SCENARIO", .optional, help: "")])
+            program: "find", summary: "", flags: KneeOptions.flags + [CommandLineParser.Flag("rate", value: "R", help: "")],
+            operands: [CommandLineParser.Operand("SCENARIO", .optional, help: "")])
         let arguments = try parser.parse(line.split(separator: " ").map(String.init))
         let error = #expect(throws: CommandLineError.self) { try KneeOptions(arguments) }
         #expect(error?.description.contains(why) == true, "\(error?.description ?? "")")

@@ -113,7 +113,7 @@ class Bot:
         self.joined.clear()
         self.paging.clear()
         self.asked.clear()
-        self.crowd.journal.end(self.name)
+        self.crowd.journal.end(self.name, self.heard)
         for entry in self.outbox.values():
             entry.due = 0.0
 

@@ -269,7 +269,7 @@ class Crowd:
                     epoch, offset = parts(self.last[channel])
                     at = parts(bot.positions.get(channel, ".0."))
                     if at[0] != epoch or at[1] < offset:
-                        late.append(f"{bot.name} of {bot.node and bot.node.name} is at {bot.positions.get(channel)} of {channel}, the last is {self.last[channel]}")
+                        late.append(f"{bot.name} of {bot.node and getattr(bot.node, 'name', bot.node.address)} is at {bot.positions.get(channel)} of {channel}, the last is {self.last[channel]}")
         return late
 
     async def stop(self):

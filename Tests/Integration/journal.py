@@ -26,8 +26,9 @@ class Journal:
         if not self.file.closed:
             self.file.write(f'{{"t":{time.monotonic_ns() // 1000},"client":"{client}","in":{text}}}\n')
 
-    def end(self, client):
-        self._write({"client": client, "end": True})
+    def end(self, client, heard=None):
+        """`heard`: when anything came over the connection last, by `time.monotonic`: what's acknowledged later can't have been owed to it."""
+        self._write({"client": client, "end": True, **({} if heard is None else {"heard": int(heard * 1e6)})})
 
     def close(self):
         """What comes later isn't written: a test that ends its clients must not seem to have lost them."""

@@ -92,7 +92,8 @@ def test_acks_and_publications_keep_their_order_while_one_waits_and_others_are_u
             alice.send({"type": "chat", "id": number, "channel": channel, "payload": {"text": text}})
         alice.send({"type": "subscribe", "id": 4, "channel": "other:1"})
         assert alice.expect(type="ack")["id"] == 0
-        eventually(lambda: len(backend.asked("publish")) == 1)
+        # Both are asked about at once (ask.ahead); what comes of it keeps the order.
+        eventually(lambda: len(backend.asked("publish")) == 2)
         # It lives, and so does everybody else.
         alice.sync()
         bob.chat("room:1", "from bob")
@@ -320,7 +321,8 @@ def test_what_is_no_answer_counts_as_the_configuration_says_and_is_named_without
         for label, answer in HOSTILE.items():
             backend.answer = lambda question: answer
             got = alice.try_request("chat", channel="room:1", payload={})
-            if choice == "allow":
+            # What can't be read may have been a denial (test_ask_meanwhile.py).
+            if choice == "allow" and label != "malformed":
                 assert got["type"] == "ack", (label, got)
             else:
                 assert got["code"] == "unavailable" and got["retryAfter"] >= 1000 and "ask.publish" in got["message"], (label, got)

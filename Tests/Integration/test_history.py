@@ -8,6 +8,7 @@ import pytest
 
 from client import Client
 from hub import Hub, RedisServer, eventually, request
+from redises import Redis
 
 
 @pytest.fixture(params=["embedded", "redis"], scope="module")
@@ -229,6 +230,9 @@ def test_the_idempotency_key_is_the_message_id(nodes, channel):
     assert publish(nodes, {"channel": channel, "payload": 1}, key="k" * 64)[0] == 200
     assert publish(nodes, {"channel": channel, "payload": 1}, key="k" * 65)[0] == 400
     assert publish(nodes, {"channel": channel, "payload": 2}, key="k-1")[0] == 409
+    for half in '"k-3', 'k-3"', '"':
+        status, _, body = publish(nodes, {"channel": channel, "payload": 3}, key=half)
+        assert (status, body["error"]["code"]) == (400, "malformed") and "Idempotency-Key" in body["error"]["message"]
 
 
 def test_a_batch_is_published_in_order_each_with_its_own_answer(nodes, channel):
@@ -269,3 +273,47 @@ def test_a_late_retry_over_http(nodes, channel):
     assert publish(nodes, {**late, "messageId": "m3", "since": "x"})[0] == 400
     assert publish(nodes, {**late, "messageId": "m3", "since": 5})[0] == 400
     assert eventually(lambda: page(nodes, channel)[2]["offset"] == 2)
+
+
+@pytest.mark.parametrize("made", [
+    ("m:", "SET", "KEY", "mine"), ("m:", "HSET", "KEY", "f", "v"), ("m:", "HSET", "KEY", "e", "zzzzzzzz", "s", "abc", "g", "x"),
+    ("s:", "XADD", "KEY", "*", "f", "v"), ("g", "SET", "KEY", "short"), ("g", "LPUSH", "KEY", "v"),
+], ids=lambda made: " ".join(made[:2]) + str(len(made)))
+def test_nobody_is_told_of_a_place_in_a_key_of_others(start, made):
+    """decision 0301: by name, over WebSocket and HTTP, alone and in a list; nothing is overwritten, and all is well once the key is gone."""
+    redis = start(Redis)
+    hub, channel = start(Hub, redis=redis.url), "room:theirs"
+    with Client(hub, user="alice") as alice:
+        alice.chat(channel, "finds the keys")
+        [meta] = [key for key in redis.call("KEYS", "*") if key.endswith(f":m:{channel}")]
+        redis.call("FLUSHALL")
+    hub = start(Hub, name="fresh", redis=redis.url)
+    tag = meta.split(":m:")[0]
+    key = f"{tag}:g" if made[0] == "g" else f"{tag}:{made[0]}{channel}"
+    redis.call("DEL", key)
+    redis.call(*[key if word == "KEY" else word for word in made[1:]])
+    held = redis.call("OBJECT", "ENCODING", key), redis.call("PTTL", key)
+    kinds = {"SET": ("GET",), "HSET": ("HGETALL",), "XADD": ("XLEN",), "LPUSH": ("LRANGE", "0", "-1")}[made[1]]
+    content = redis.call(kinds[0], key, *kinds[1:])
+
+    def theirs(error):
+        return error["code"] == "internal" and channel in error["message"] and "isn't a hub's" in error["message"] and not error.get("retry")
+
+    with Client(hub, user="bob") as bob:
+        for _ in range(2):
+            assert theirs(bob.try_request("subscribe", channel=channel))
+        listed = bob.request("subscribe", channels=[channel, "room:other"])["channels"]
+        assert theirs(listed[0]) and "position" in listed[1]
+        assert theirs(bob.try_request("subscribe", channel=channel, position=".0.aaaaaaaa"))
+        assert theirs(bob.try_request("history", channel=channel))
+        assert theirs(bob.try_request("chat", channel=channel, messageId="m", payload=1))
+        if made[0] == "m:":
+            assert theirs(bob.try_request("read", channel=channel, payload={"offset": 3}))
+        status, _, body = request(f"{hub.url}/v1/channels/{channel}/history")
+        assert status == 500 and theirs(body["error"])
+        assert redis.call(kinds[0], key, *kinds[1:]) == content
+        assert (redis.call("OBJECT", "ENCODING", key), redis.call("PTTL", key)) == held
+        redis.call("DEL", key)
+        assert bob.request("subscribe", channel=channel)["position"].startswith(".0.")
+        bob.chat(channel, "ours again")
+        assert bob.expect(type="chat", channel=channel)["offset"] == 1

@@ -197,6 +197,27 @@ def test_members_whose_keys_ended_before_any_node_came_are_vacated_too(start, re
     assert not receiver.complaints()
 
 
+def test_a_reload_beside_invisible_connections_is_no_event_for_backends_either(start, receiver):
+    redis = start(RedisServer)
+    hub = start(Hub, name="hub", redis=redis.url, settings={**FAST, **settings(receiver), "presence.grace": "6s"})
+    hidden = Client(hub, user="rae", device="phone", status="invisible")
+    page = Client(hub, user="rae", device="laptop")
+    expect_types(receiver, "rae", ["user.online"])
+    for _ in range(3):
+        page.socket.close(1001)
+        page = Client(hub, user="rae", device="laptop")
+    page.leave()
+    expect_types(receiver, "rae", ["user.online", "user.offline"])
+    hidden.leave()
+    # Nor is one told of who is only ever invisible.
+    ghost = Client(hub, user="gus", status="invisible")
+    ghost.leave()
+    Client(hub, user="last").leave()
+    expect_types(receiver, "last", ["user.online", "user.offline"])
+    assert receiver.types("gus") == [] and receiver.types("rae") == ["user.online", "user.offline"]
+    assert not receiver.complaints()
+
+
 def test_a_dead_node_s_members_go_where_nobody_else_has_any_and_where_others_do(start, receiver):
     redis = start(RedisServer)
     north, south = begin(start, receiver, redis, ("north", "south"))
@@ -248,6 +269,29 @@ def test_after_a_redis_that_restarts_without_data_what_happens_is_told_again_and
     for name in ("stays", "room:stays"):
         places = [tuple(map(int, event["id"].split("."))) for event in receiver.of(name)]
         assert places == sorted(places)
+
+
+def test_who_is_back_before_the_first_sweep_was_never_away_however_long_no_node_lived(start, receiver):
+    """Longer than presence.userTTL: the record of a user whose connection nobody has ended yet must outlive that."""
+    redis = start(RedisServer)
+    # Whoever comes within the hold is back before its old connection is found.
+    timers = {"presence.hold": "6s", "presence.userTTL": "10s"}
+    hub = start(Hub, name="first", redis=redis.url, settings={**QUICK, **settings(receiver), **timers})
+    time.sleep(7)
+    ann, bob = Client(hub, user="ann"), Client(hub, user="bob")
+    expect_types(receiver, "ann", ["user.online"])
+    expect_types(receiver, "bob", ["user.online"])
+    hub.kill()
+    time.sleep(12)
+    hub = start(Hub, name="second", redis=redis.url, settings={**QUICK, **settings(receiver), **timers})
+    with Client(hub, user="ann"):
+        # bob doesn't come: that is told once the hold is over, and by then ann would have been told of, too.
+        expect_types(receiver, "bob", ["user.online", "user.offline"])
+        assert receiver.types("ann") == ["user.online"]
+        assert request(f"{hub.url}/v1/presence/ann")[2]["status"] == "online"
+    expect_types(receiver, "ann", ["user.online", "user.offline"])
+    for client in (ann, bob):
+        client.socket.close()
 
 
 def test_failures_of_every_kind_cost_nothing_but_time(start, receiver):

@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -102,6 +103,10 @@ def test_the_exit_codes(hub):
         wrong = run("hubctl", *arguments)
         assert wrong.returncode == 2 and wrong.stderr, (arguments, wrong)
     assert "--json" in run("hubctl", "presence", "alice", "--jason").stderr
+    # A user's id in a token has an inbox: fewer bytes than another name.
+    for user in ("", "x" * 251, "api:key"):
+        wrong = run("hubctl", "token", "--user", user, environment={"HUB_AUTH_SECRET": "s" * 40})
+        assert wrong.returncode == 2 and ("250 bytes" in wrong.stderr or "api:" in wrong.stderr) and not wrong.stdout, (user, wrong)
     gone = run("hubctl", "--url", f"http://127.0.0.1:{free_port()}", "nodes")
     assert gone.returncode == 3 and gone.stderr
     assert run("hubctl", "--help").returncode == 0
@@ -149,6 +154,21 @@ def test_subscribe_from_a_position_prints_what_was_missed_first(hub):
     assert hubctl(hub, "subscribe", "--from", "x", "a").returncode == 2
 
 
+def test_what_was_said_earlier_has_the_time_at_which_it_was_said(hub):
+    with Client(hub, "alice") as alice:
+        first = alice.chat("room:when", "one")["position"]
+        alice.chat("room:when", "two")
+    said = json.loads(hubctl(hub, "history", "--json", "room:when").stdout.splitlines()[-1])["time"]
+    time.sleep(2.1)
+    follower = subprocess.Popen(
+        [str(BINARIES / "hubctl"), "--url", hub.url, "subscribe", "--from", first, "room:when"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert follower.stdout.readline().startswith(time.strftime("%H:%M:%S", time.localtime(said / 1000)))
+    finally:
+        follower.kill()
+        follower.communicate()
+
+
 @pytest.mark.parametrize("command", [("nodes", "--json"), ("presence", "nobody"), ("publish", "room:gone", "x"), ("subscribe", "room:gone")])
 def test_a_reader_that_goes_away_is_no_crash(hub, command):
     process = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -194,6 +214,24 @@ def test_an_answer_in_nobodys_words_hints_at_a_proxy(body):
     with answering(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:
         told = run("hubctl", "--url", url, "subscribe", "room:x")
     assert told.returncode == 1 and "HTTP 503 without an explanation" in told.stderr and "Is a proxy in front" in told.stderr, told
+
+
+@pytest.mark.parametrize("command, answer", [
+    (("disconnect", "ann"), b'{"user":"ann","before":1,"expires":1796011158488,"kept":false,"message":"the store is full: \x5cu001b nodes"}'),
+    (("revoke", "--user", "ann"), b'{"user":"ann","before":1,"expires":1796011158488,"kept":false,"message":"the store is full: nodes"}'),
+])
+def test_a_revocation_that_nobody_keeps_is_said_so_plainly(command, answer):
+    def tell(body):
+        with answering(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as url:
+            told = run("hubctl", "--url", url, *command)
+            assert told.returncode == 0 and "ann" in told.stdout and "\x1b" not in told.stderr, told
+            return told
+
+    told = tell(answer)
+    assert "NOT KEPT: the store is full" in told.stderr and "kept until" not in told.stdout, told
+    # One that is kept needs no such word.
+    told = tell(answer.partition(b',"kept"')[0] + b"}")
+    assert told.stderr == "" and (command[0] == "disconnect") == ("kept until" not in told.stdout), told
 
 
 def test_a_hub_s_words_are_harmless_on_a_terminal_and_bounded():

@@ -8,17 +8,22 @@ import pytest
 from certificates import Certificate, trusting
 from client import Client, statuses
 from hooks import Receiver, settings as hook_settings
-from hub import FAST, TOP, Hub, eventually, free_port, hubctl, run, status
+from hub import FAST, TOP, Hub, eventually, free_port, hubctl, request, run, status
 from redises import Redis
 from relay import LinkRelay
 
 PASSWORD = "pa55-word-of-redis"
+OTHER_KIND = "Redis is of another kind than the configuration says"
+TLS_FAILS = "the TLS connection to Redis fails"
+WRONG_PASSWORD = "Redis refuses the user name or the password"
 
 
-def not_ready(start, text, **options):
-    """A node that starts, says why it can't work with Redis, and shows no secret."""
+def not_ready(start, text, kind, **options):
+    """A node that starts, says why it can't work with Redis, and shows no secret. `kind`: what `/readyz` adds, which names no place."""
     node = start(Hub, ready=False, **options)
     node.expect_log(text, 10)
+    reason = f"the link to Redis is down: {kind}"
+    eventually(lambda: request(f"{node.url}/readyz")[2].get("reason") == reason, 10, reason)
     assert status(f"{node.url}/readyz") == 503 and status(f"{node.url}/healthz") == 200
     assert PASSWORD not in node.log
     return node
@@ -26,18 +31,18 @@ def not_ready(start, text, **options):
 
 def test_a_password_that_is_wrong_or_missing_is_named_with_what_to_do(start):
     redis = start(Redis, "--requirepass", PASSWORD, password=PASSWORD)
-    not_ready(start, "set redis.password or redis.passwordFile", redis=redis.url)
-    not_ready(start, "WRONGPASS", redis=redis.url, environment={"HUB_CFG_REDIS__PASSWORD": "wr0ng"})
+    not_ready(start, "set redis.password or redis.passwordFile", WRONG_PASSWORD, redis=redis.url)
+    not_ready(start, "WRONGPASS", WRONG_PASSWORD, redis=redis.url, environment={"HUB_CFG_REDIS__PASSWORD": "wr0ng"})
     start(Hub, redis=redis.url, environment={"HUB_CFG_REDIS__PASSWORD": PASSWORD})
 
 
 def test_a_password_for_a_redis_that_has_none_is_named(start):
-    not_ready(start, "AUTH is refused", redis=start(Redis).url.replace("//", f"//:{PASSWORD}@"))
+    not_ready(start, "AUTH is refused", WRONG_PASSWORD, redis=start(Redis).url.replace("//", f"//:{PASSWORD}@"))
 
 
 def test_a_database_that_is_not_there_is_named(start):
     redis = start(Redis, "--databases", "4")
-    not_ready(start, "SELECT 9 is refused", redis=redis.url + "/9")
+    not_ready(start, "SELECT 9 is refused", "Redis has no database of this number", redis=redis.url + "/9")
     node = start(Hub, redis=redis.url, settings={"redis.database": 3})
     with Client(node, user="alice") as alice:
         alice.chat("room:db", "there")
@@ -47,15 +52,15 @@ def test_a_database_that_is_not_there_is_named(start):
 def test_a_replica_is_told_apart_and_left(start):
     master = start(Redis)
     replica = start(Redis, "--replicaof", f"127.0.0.1 {master.port}")
-    not_ready(start, "READONLY", redis=replica.url)
+    not_ready(start, "READONLY", "this Redis is a replica", redis=replica.url)
 
 
 def test_what_kind_of_redis_it_is_must_be_said(start):
-    not_ready(start, "this Redis is no cluster", settings={"redis.cluster": start(Redis).url})
+    not_ready(start, "this Redis is no cluster", OTHER_KIND, settings={"redis.cluster": start(Redis).url})
 
 
 def test_a_redis_that_is_no_sentinel_is_told_apart(start):
-    not_ready(start, "this isn't a sentinel", settings={"redis.sentinel.urls": start(Redis).url, "redis.sentinel.master": "main"})
+    not_ready(start, "this isn't a sentinel", OTHER_KIND, settings={"redis.sentinel.urls": start(Redis).url, "redis.sentinel.master": "main"})
 
 
 def acl_of_the_documents():
@@ -159,15 +164,15 @@ def test_nodes_meet_over_tls_with_a_server_that_the_named_authority_vouches_for(
 
 def test_a_server_that_nobody_trusted_vouches_for_is_refused(start, certificates):
     redis = secure_redis(start, certificates[0])
-    not_ready(start, "nobody trusted vouches for the server's certificate", redis=url(redis), settings={"redis.tls.ca": certificates[1].cert})
+    not_ready(start, "nobody trusted vouches for the server's certificate", TLS_FAILS, redis=url(redis), settings={"redis.tls.ca": certificates[1].cert})
     # Nor does the system's list know it.
-    not_ready(start, "give the certificate of its authority (redis.tls.ca)", redis=url(redis))
+    not_ready(start, "give the certificate of its authority (redis.tls.ca)", TLS_FAILS, redis=url(redis))
 
 
 def test_a_certificate_for_another_name_is_refused_unless_that_name_is_expected(start, folder):
     certificate = Certificate(folder, "redis.example")
     redis = secure_redis(start, certificate)
-    not_ready(start, "not for localhost", redis=url(redis), settings={"redis.tls.ca": certificate.cert})
+    not_ready(start, "not for localhost", TLS_FAILS, redis=url(redis), settings={"redis.tls.ca": certificate.cert})
     start(Hub, redis=url(redis), settings={"redis.tls.ca": certificate.cert, "redis.tls.name": "redis.example"})
 
 
@@ -194,10 +199,10 @@ def client_context(certificate):
 
 def test_plain_and_tls_do_not_meet(start, certificates):
     # A plain Redis waits for the end of what it takes for a command.
-    node = not_ready(start, "does it speak TLS there?", redis=url(start(Redis)), settings={"redis.tls.ca": certificates[0].cert})
+    node = not_ready(start, "does it speak TLS there?", TLS_FAILS, redis=url(start(Redis)), settings={"redis.tls.ca": certificates[0].cert})
     assert "begins with redis://, not rediss://" in node.log
     redis = secure_redis(start, certificates[0])
-    not_ready(start, "begins with rediss://, not redis://", redis=redis.url)
+    not_ready(start, "begins with rediss://, not redis://", TLS_FAILS, redis=redis.url)
 
 
 def test_a_cluster_over_tls_takes_a_user_with_the_documented_rights(start, certificates):

@@ -121,6 +121,30 @@ def test_two_hundred_rounds_of_closes_at_the_same_instant_on_two_nodes(start):
     simultaneous_closes([start(Hub, name=name, redis=redis.url, settings=SETTINGS) for name in ("one", "two")], 200)
 
 
+@pytest.mark.parametrize("beside", ["invisible", "away", "online"])
+def test_a_reload_of_the_page_is_no_event_whatever_else_of_its_user_is_there(start, redis, nodes, beside):
+    # Issue 5, point 2; with time to come back in, as deployments have it.
+    patient = start(Hub, name="patient", redis=redis.url, settings={**SETTINGS, "presence.grace": "6s"})
+    user = f"reload-beside-{beside}"
+    with Client(nodes[1], user="beside-watcher") as watcher, Client(nodes[1], user=user, device="phone", status=beside):
+        watch(watcher, user)
+        page = Client(patient, user=user, device="laptop")
+        eventually(lambda: request(f"{patient.url}/v1/presence/{user}")[2]["status"] == "online")
+        before = request(f"{patient.url}/v1/presence/{user}")[2]["version"]
+        seen(watcher, user, 0.5)
+        for _ in range(3):
+            page.socket.close(1001)
+            page = Client(patient, user=user, device="laptop")
+        assert seen(watcher, user, 1) == []
+        assert request(f"{patient.url}/v1/presence/{user}")[2]["version"] == before
+        # A goodbye is told at once, as it would be without the other one.
+        page.leave()
+        if beside == "online":
+            assert seen(watcher, user, 1) == []
+        else:
+            watcher.presence_of(user, "away" if beside == "away" else "offline", seconds=5)
+
+
 def test_a_reload_of_the_page_is_no_event_and_a_goodbye_needs_no_grace(start, redis, nodes):
     # With time to come back in, as deployments have it.
     patient = start(Hub, name="patient", redis=redis.url, settings={**SETTINGS, "presence.grace": "8s"})

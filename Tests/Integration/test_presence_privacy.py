@@ -60,6 +60,37 @@ def test_an_invisible_user_shows_nowhere_but_to_operators(make):
         assert statuses(watcher.gather(1.5), "ghost") == []
 
 
+def test_who_was_only_ever_invisible_is_told_of_as_who_never_was(make):
+    hub = make()
+    with Client(hub, token=token("watcher")) as watcher:
+        watcher.request("watch", users=["unseen", "nobody"])
+        unseen = open_invisible(hub, "unseen")
+        eventually(lambda: request(f"{hub.url}/v1/presence/unseen?explain=1", key=ADMIN)[2]["connections"])
+
+        def told(user):
+            with Client(hub, token=token("another")) as another:
+                ways = [another.request("watch", users=[user])["users"][0], request(f"{hub.url}/v1/presence/{user}", key=READER)[2],
+                        request(f"{hub.url}/v1/presence", "POST", {"users": [user]}, key=READER)[2]["users"][0]]
+            for way in ways:
+                assert way.pop("user") == user
+            return ways
+
+        for _ in range(2):
+            assert told("unseen") == told("nobody")
+            assert told("unseen")[0]["version"] == 0
+            answer = request(f"{hub.url}/v1/presence/unseen?explain=1", key=ADMIN)[2]
+            assert answer["transitions"] == [] and "no connection of it counts any more" not in answer["because"], answer
+            if unseen:
+                assert "all of its connections (1) are invisible" in answer["because"]
+                unseen.leave()
+                unseen = None
+                eventually(lambda: request(f"{hub.url}/v1/presence/unseen?explain=1", key=ADMIN)[2]["connections"] == [])
+        assert statuses(watcher.gather(0.5), "unseen") == []
+        # And known as anybody from the first time that it's seen.
+        with Client(hub, token=token("unseen")):
+            assert watcher.presence_of("unseen", "online")["changes"][0]["version"] > 0
+
+
 def open_invisible(hub, user):
     """With the status in the address: never online, not even for a moment."""
     return Client(hub, token=token(user), status="invisible")
@@ -70,6 +101,30 @@ def test_a_status_in_the_address_that_does_not_exist_is_refused(make):
     for path in ("/v1/ws", "/v1/sse"):
         code, _, answer = request(f"{hub.url}{path}?status=asleep", headers={"Authorization": f"Bearer {token('a')}", **WEBSOCKET})
         assert code == 400 and answer["error"]["code"] == "malformed" and "invisible" in answer["error"]["message"], answer
+
+
+@pytest.mark.parametrize("query, code, word", [
+    ("status=", "malformed", "status"), ("status", "malformed", "status"), ("status=%", "malformed", "status"),
+    ("device=", "badName", "device"), ("device=%", "malformed", "device"), ("device=%4", "malformed", "device"),
+    ("channel=", "badName", "channel"), ("channel=%zz", "malformed", "channel"), ("token=%", "malformed", "token"),
+])
+def test_a_parameter_that_is_empty_or_wrongly_encoded_is_refused_by_name(make, query, code, word):
+    hub = make()
+    for path in ("/v1/ws", "/v1/sse"):
+        status, _, answer = request(f"{hub.url}{path}?{query}", headers={"Authorization": f"Bearer {token('a')}", **WEBSOCKET})
+        assert (status, answer["error"]["code"]) == (400, code) and word in answer["error"]["message"], (path, answer)
+
+
+def test_parameters_of_the_api_that_are_empty_or_wrongly_encoded_are_refused_by_name(make):
+    hub = make()
+    paths = {"presence/a": ["explain=", "explain", "explain=0", "explain=%"], "channels/a/members": ["cursor=", "cursor=%3"],
+             "channels/a/history": ["limit=", "limit=%", "reverse=", "since=", "since=%", "before=", "sinceTime=", "beforeTime=%a"]}
+    for path, queries in paths.items():
+        for query in queries:
+            status, _, answer = request(f"{hub.url}/v1/{path}?{query}", key=ADMIN)
+            assert status == 400 and query.split("=")[0] in answer["error"]["message"], (path, query, answer)
+    status, _, answer = request(f"{hub.url}/v1/sse?channel=a&position=", headers={"Authorization": f"Bearer {token('a')}"})
+    assert status == 400 and "position" in answer["error"]["message"], answer
 
 
 WEBSOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
@@ -100,9 +155,19 @@ def test_last_seen_is_told_to_clients_as_coarsely_as_set_and_versions_do_not_tel
         assert offline["lastSeen"] % HOUR == 0 and abs(time.time() * 1000 - offline["lastSeen"]) < 2 * HOUR
         acknowledged = watcher.request("watch", users=["dora"])["users"][0]
         assert acknowledged["lastSeen"] == offline["lastSeen"]
-        # The record's first transition told its moment; the next counts from there.
-        first = request(f"{hub.url}/v1/presence/dora?explain=1", key=ADMIN)[2]["transitions"][0]
-        assert offline["version"] == first["version"] + 1 or offline["version"] % (HOUR * 1000) == 0
+        # Not the first one either: it begins at what the partition has seen, the moment of its first sweep or a step's begin.
+        came = []
+
+        def is_rounded():
+            user = f"new-{len(came)}"
+            came.append(time.time())
+            watcher.request("watch", users=[user])
+            with Client(hub, token=token(user)):
+                version = watcher.presence_of(user, "online")["changes"][0]["version"]
+            return version / 1e6 < came[-1] - 0.2
+
+        eventually(is_rounded)
+        assert is_rounded() and is_rounded() and is_rounded()
         # The backend's keys are told exactly.
         assert request(f"{hub.url}/v1/presence/dora", key=READER)[2]["lastSeen"] % HOUR != 0
 

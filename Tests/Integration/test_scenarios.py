@@ -142,6 +142,10 @@ def test_too_few_descriptors_or_ports_are_said_with_what_is_possible(hub):
     limited = subprocess.run(
         ["prlimit", "--nofile=200:200", BINARIES / "hub-swarm", "run", "broadcast", "--url", hub.url, "--set", "users=300"], capture_output=True, text=True, timeout=60)
     assert limited.returncode == 2 and "300 connections need as many descriptors" in limited.stderr and "184 are possible" in limited.stderr, limited.stderr
+    for flags, possible in ((["--bots", "600"], "184 bots are possible"), (["--bots", "600", "--workers", "2"], "184 bots are possible")):
+        limited = subprocess.run(
+            ["prlimit", "--nofile=200:200", BINARIES / "hub-swarm", "--url", hub.url, *flags], capture_output=True, text=True, timeout=60)
+        assert limited.returncode == 2 and possible in limited.stderr and "worker" not in limited.stderr, limited.stderr
     told, _ = swarm(hub, "broadcast", settings=["users=900000"])
     assert told.returncode == 2 and "are possible" in told.stderr, told.stderr
 

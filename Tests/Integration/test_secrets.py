@@ -2,6 +2,8 @@
 
 import json
 import pathlib
+import re
+import signal
 import subprocess
 import time
 import urllib.parse
@@ -38,6 +40,10 @@ class Seen:
         found = [(name, what) for what, text in self.texts for name, secret in self.forbidden.items() if secret in text]
         assert not found, found
         assert len(self.texts) > 20 and len(self.forbidden) > 8
+
+
+def arguments_of(process):
+    return pathlib.Path(f"/proc/{process}/cmdline").read_bytes().decode()
 
 
 def listed():
@@ -159,3 +165,87 @@ def test_a_secret_that_is_used_everywhere_is_found_nowhere(nodes):
         hub.stop()
         seen.add(f"log of {hub.name}", hub.log)
     seen.judge()
+
+
+ARGUED = [
+    ("--set", "auth.keys=[{secret:'%s'}]" % SECRET), ("--set=auth.keys=[{secret:'%s'}]" % SECRET,), ("--set", f"hooks.url=http://127.0.0.1:9/{PATH}", "--set", f"hooks.secret={HOOK}"),
+    ("--set=ask.publish.url=http://127.0.0.1:9/?key=%s" % PATH, "--set", f"ask.secret={ASK}"),
+    ("--set", f"auth.jwks.url=http://127.0.0.1:9/{PATH}"),
+]
+
+
+@pytest.mark.parametrize("flags", ARGUED, ids=range(len(ARGUED)))
+def test_a_secret_among_hubd_s_arguments_is_gone_from_proc_once_it_runs_and_is_warned_about(start, flags):
+    hub = start(Hub, *flags)
+    shown = arguments_of(hub.process.pid)
+    assert MARKER not in shown and "hubd" in shown and "--node" in shown and hub.address in shown, shown
+    # Paths of addresses aren't shown, but are no secret in most: the others are worth a word.
+    if "hooks.url" not in flags[-1] and "jwks" not in flags[-1]:
+        assert "ps shows arguments to every user" in hub.log
+    assert MARKER not in hub.log
+
+
+def test_the_password_of_a_redis_is_gone_from_proc_too_and_reloads_still_know_it(start):
+    redis = start(RedisServer)
+    assert redis.command("CONFIG", "SET", "requirepass", REDIS) == "+OK"
+    for flags in (("--redis", f"redis://:{REDIS}@127.0.0.1:{redis.port}"), (f"--redis=redis://:{REDIS}@127.0.0.1:{redis.port}",),
+                  ("--set", f"redis.url=redis://:{REDIS}@127.0.0.1:{redis.port}"), ("--set", f"redis.url=redis://127.0.0.1:{redis.port}", "--set", f"redis.password={REDIS}")):
+        hub = start(Hub, *flags)
+        assert MARKER not in arguments_of(hub.process.pid)
+        hub.signal(signal.SIGHUP)
+        hub.expect_log("configuration.reloaded")
+        assert "nothing changed" in hub.log and MARKER not in hub.log
+        hub.stop()
+    # An address without one stays readable.
+    plain = start(RedisServer)
+    assert plain.url in arguments_of(start(Hub, redis=plain.url).process.pid)
+
+
+def test_hub_swarm_s_redis_keeps_its_password_from_proc(start):
+    redis = start(RedisServer)
+    assert redis.command("CONFIG", "SET", "requirepass", REDIS) == "+OK"
+    hub = start(Hub, redis=f"redis://:{REDIS}@127.0.0.1:{redis.port}")
+    swarm = subprocess.Popen(
+        [BINARIES / "hub-swarm", "--url", hub.url, "--bots", "2", "--rooms", "1", "--seconds", "3", "--rate", "5", "--hub-pid", str(hub.process.pid),
+         "--redis", f"redis://:{REDIS}@127.0.0.1:{redis.port}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        eventually(lambda: "********" in arguments_of(swarm.pid), 10)
+        assert MARKER not in arguments_of(swarm.pid)
+        assert swarm.wait(40) == 0, swarm.stdout.read()
+    finally:
+        swarm.kill()
+        swarm.communicate()
+
+
+def test_no_program_of_ours_takes_a_key_as_an_argument():
+    """What a program can't be given can't be shown: hubctl and hub-swarm know files and variables alone."""
+    for program, commands in (("hubctl", ([], ["token"], ["publish"], ["revoke"])), ("hub-swarm", ([], ["run"], ["find"]))):
+        for command in commands:
+            text = run(program, *command, "--help").stdout
+            flags = set(re.findall(r"--[a-z-]+", text))
+            assert not flags & {"--key", "--secret", "--api-key", "--token-key", "--password", "--token"} - ({"--token"} if command == ["revoke"] else set()), (program, flags)
+
+
+def test_a_key_file_that_others_may_read_is_warned_about_by_both_programs(start, tmp_path):
+    key = tmp_path / "key"
+    key.write_text(API_KEY)
+    hub = start(Hub)
+    for mode, isOpen in ((0o600, False), (0o400, False), (0o640, True), (0o604, True), (0o644, True), (0o620, True)):
+        key.chmod(mode)
+        told = run("hubctl", "--url", hub.url, "nodes", "--api-key-file", key)
+        minted = run("hubctl", "token", "--user", "ann", "--key-file", key)
+        checked = run("hubd", "--check", "--set", "auth.keys=[{file:'%s'}]" % key)
+        for done in (told, minted, checked):
+            assert (f"mode 0{mode:o}" in done.stderr) == isOpen and ("chmod 600" in done.stderr) == isOpen, (mode, done)
+            assert str(key) in done.stderr or not isOpen
+            assert MARKER not in done.stderr + done.stdout.replace(minted.stdout, "")
+        assert minted.returncode == 0 and checked.returncode == 0 and told.returncode == 0, (told, minted, checked)
+    # Through a link it's the file that counts; a folder is none.
+    link = tmp_path / "link"
+    link.symlink_to(key)
+    assert "chmod 600" in run("hubctl", "token", "--user", "ann", "--key-file", link).stderr
+    assert run("hubctl", "token", "--user", "ann", "--key-file", tmp_path).returncode != 0
+    # The running node says so in its log.
+    key.chmod(0o644)
+    loud = start(Hub, dev=False, name="loud", settings={"auth.keys": "[{file:'%s'}]" % key})
+    assert "configuration.warning" in loud.log and "chmod 600" in loud.log

@@ -193,6 +193,10 @@ def test_the_knee_is_found_and_said(hub, tmp_path):
         (["report", "/nowhere"], 2, "/nowhere can't be read"),
         (["--url", "http://127.0.0.1:1", "--workers", "2", "--bots", "10"], 3, "no bot could connect"),
         (["find", "--url", "http://127.0.0.1:1", "--target", "p99<1s"], 3, "no bot could connect"),
+        (["find", "chat", "--url", "http://127.0.0.1:1", "--target", "p99<1s"], 3, "the hub isn't there for us"),
+        (["find", "chta", "--target", "p99<1s"], 2, "did you mean chat"),
+        (["find", "chat", "--set", "talk.evry=1s", "--target", "p99<1s"], 2, "did you mean talk.every"),
+        (["find", "--target", "p99<1s", "--bots", "20"], 2, "--bots is for --raise rate"),
     ])
 def test_what_is_wrong_is_said(arguments, code, word):
     answer = run("hub-swarm", *arguments, timeout=60)

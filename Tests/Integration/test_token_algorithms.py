@@ -109,6 +109,11 @@ def test_inspect_goes_by_the_variable_that_minting_goes_by():
     assert good.returncode == 0, good
     shown = run(good.stdout, "inspect")
     assert shown.returncode == 0 and "signature: good" in shown.stdout, shown
+    # Hubs refuse it unless they're told otherwise; whoever inspects it hears that as whoever mints it does.
+    long = run("", "--user", "alice", "--ttl", "50d")
+    shown = run(long.stdout, "inspect")
+    assert shown.returncode == 0 and "signature: good" in shown.stdout and "longer than 30 days" in shown.stderr, shown
+    assert "longer than 30 days" in long.stderr and run(good.stdout, "inspect").stderr == ""
     wrong = run(good.stdout.strip() + "x", "inspect")
     assert wrong.returncode == 1 and "signature: good" not in wrong.stdout, wrong
 

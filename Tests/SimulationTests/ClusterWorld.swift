@@ -31,6 +31,11 @@ final class ClusterWorld {
     private var checker = DeliveryChecker(tellsAll: true)
     private var failovers = 0
     private var takeovers = 0
+    /// What was acknowledged may be gone.
+    private var losesData = false
+    /// Since when each node has been away from Redis or standing still, until it has been well for the grace; and when it was so last.
+    private var unwellSince: [Instant?]
+    private var unwellAt: [Instant]
     /// Whether nodes look at what they acknowledged; without it the checker must find what's lost.
     let areRenewed: Bool
     private let seed: UInt64
@@ -51,6 +56,8 @@ final class ClusterWorld {
         chance = Chance(seed: seed)
         historyMax = [8, 40, 200][Int(chance.next() % 3)]
         primary = ModelRedis(historyMax: historyMax, seed: seed, generationsLast: generationsLast)
+        unwellSince = [Instant?](repeating: nil, count: nodes)
+        unwellAt = [Instant](repeating: Instant(nanoseconds: 0), count: nodes)
         isolatedUntil = [Instant](repeating: Instant(nanoseconds: 0), count: nodes)
         self.channels = (0..<channels).map { Name(trusted: [UInt8]("room:\($0)".utf8)) }
         for number in 0..<nodes { self.nodes.append(SimulatedNode(self, number: number, server: primary, failover: 0)) }
@@ -63,6 +70,22 @@ final class ClusterWorld {
     }
 
     private func tick() {
+        checker.pass(to: now)
+        // As a hub tells its clients that it's degraded: what the others publish may come later, or be announced as missing. And where data may have
+        // been taken back, only the node that was acknowledged them can say so.
+        let unwell = nodes.map { $0.pausedUntil > now || !$0.isWhole }
+        for node in unwell.indices {
+            if unwell[node] {
+                unwellSince[node] = unwellSince[node] ?? now
+                unwellAt[node] = now
+            } else if now.since(unwellAt[node]) > DeliveryChecker.grace {
+                unwellSince[node] = nil
+            }
+        }
+        for (number, client) in clients.enumerated() {
+            guard let node = client.node else { continue }
+            if unwell[node] || (losesData && unwell.contains(true)) { checker.degraded(number) } else { checker.restored(number) }
+        }
         for node in nodes { node.run { node.turn() } }
         plan(now + .milliseconds(50)) { [weak self] in self?.tick() }
     }
@@ -163,7 +186,8 @@ final class ClusterWorld {
     func disconnect(_ number: Int) {
         guard let node = clients[number].node else { return }
         trace("\(clients[number].name) leaves node \(node)")
-        checker.ended(number)
+        // Who came to such a node is served from what it remembers: what has been acknowledged elsewhere since isn't owed there.
+        checker.ended(number, heard: unwellSince[node])
         clients[number].node = nil
         let running = nodes[node]
         let connection = clients[number].connection
@@ -179,7 +203,7 @@ final class ClusterWorld {
                 + "recovered \(answer.recovered.map { "\($0)" } ?? "-"), \(answer.publications.count) missed, more \(answer.hasMore)")
         // A continuation that can't be proved is as a new subscription that wasn't recovered.
         if item.isContinuation && answer.recovered == true {
-            checker.continued(item.channel, page: page, hasMore: answer.hasMore, by: item.client)
+            checker.continued(item.channel, page: page, at: answer.position, hasMore: answer.hasMore, by: item.client)
         } else {
             checker.subscribed(
                 item.channel, at: answer.hasMore ? page.last?.position ?? answer.position : answer.position, recovered: answer.recovered,
@@ -280,7 +304,7 @@ final class ClusterWorld {
     func crash(_ node: Int) {
         trace("node \(node) dies")
         for client in clients.indices where clients[client].node == node {
-            checker.ended(client)
+            checker.ended(client, heard: unwellSince[node])
             clients[client].node = nil
         }
         // Nobody else remembers what it acknowledged: were that taken back too, that's one fault more than anybody is told of.
@@ -301,6 +325,7 @@ final class ClusterWorld {
     /// Redis starts with what it had saved last.
     func restartOlder() {
         trace("Redis restarts with older data")
+        losesData = true
         primary.life += 1
         primary.data = replica
         for node in nodes where node.server === primary { cut(node) }
@@ -310,6 +335,7 @@ final class ClusterWorld {
         trace("Redis restarts\(losing ? " without its data" : "")")
         primary.life += 1
         if losing { primary.lose() }
+        losesData = losesData || losing
         for node in nodes where node.server === primary { cut(node) }
     }
 
@@ -324,6 +350,7 @@ final class ClusterWorld {
         let channel = channels[Int(chance.next() % UInt64(channels.count))]
         trace("\(channel)'s record is evicted")
         primary.forget(channel)
+        losesData = true
     }
 
     func endGeneration() {
@@ -339,6 +366,7 @@ final class ClusterWorld {
     func failOver(isNumbered: Bool = true) {
         trace("the replica takes over")
         takeovers += 1
+        losesData = true
         if isNumbered { failovers += 1 }
         let next = ModelRedis(historyMax: historyMax, seed: seed &+ UInt64(takeovers) << 32)
         next.data = replica

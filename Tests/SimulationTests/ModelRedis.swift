@@ -110,11 +110,15 @@ final class ModelRedis {
         guard var channel = data.channels[entry.channel] else {
             guard !data.remains.contains(entry.channel), data.generation != nil, data.generationMade < entry.at else { return .stands }
             let tip = Position(epoch: chance.mark(), offset: 0, tag: chance.mark())
-            data.channels[entry.channel] = Channel(tip: tip, began: now)
+            data.channels[entry.channel] = Channel(tip: tip, began: now, before: (tip.epoch, 0))
             return .renewed(tip)
         }
         if channel.tip.epoch != place.epoch {
-            if channel.began >= entry.at { return .stands }
+            if channel.began >= entry.at {
+                // Another renewal tells everybody; a new life doesn't tell who stands at an origin that's older than the acknowledgement.
+                if channel.before != nil { return .stands }
+                if data.generation != nil && data.generationMade >= entry.at && data.generationMade <= channel.began { return .stands }
+            }
         } else if channel.tip.offset == place.offset {
             if channel.tip.tag == place.tag { return .stands }
         } else if channel.tip.offset > place.offset {

@@ -16,6 +16,12 @@ package struct AskAnswer: Sendable {
     /// What of a denial couldn't be read: it denies all the same.
     package var slip: AskFault?
 
+    /// When what it allows ends, milliseconds since 1970; nil: it doesn't say, or it's a denial.
+    package var expires: UInt64? {
+        if case .allow(let allowance) = verdict { return allowance.expires }
+        return nil
+    }
+
     package init(_ verdict: Verdict, ttl: Span? = nil, weight: Int = 0, slip: AskFault? = nil) {
         self.verdict = verdict
         self.ttl = ttl

@@ -159,6 +159,8 @@ package struct AskAnswerReader {
                 slip = AskFault("ttl isn't a whole number of milliseconds")
             }
         }
+        // Of a token that isn't in the question: the next one may be better.
+        if kind == .connect, !rules.isIssuer, [.tokenInvalid, .tokenExpired].contains(error.code) { kept = .zero }
         return AskAnswer(.deny(error), ttl: kept, weight: body.count, slip: slip)
     }
 

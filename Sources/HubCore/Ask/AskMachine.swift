@@ -3,7 +3,8 @@ import HubBase
 /// When a backend is asked, about one kind of thing: what is still known of an earlier answer isn't asked again, and a backend that fails isn't asked
 /// for a while. A machine: inputs in, verdicts out, no clock of its own.
 ///
-/// - *The cache* holds what answers themselves allowed to be kept, each for its own question, so many at most: the oldest make room.
+/// - *The cache* holds what answers themselves allowed to be kept, each for its own question, so many at most: the oldest make room. None holds longer
+///   than what it allows does.
 /// - *The breaker* opens when `failures` requests failed within `window` and no more than half of its requests went well. Then nobody asks for
 ///   `pause`, longer each time, up to a minute. The first question after it is the probe: when that goes well everybody asks again.
 package struct AskMachine: Sendable {
@@ -77,6 +78,8 @@ package struct AskMachine: Sendable {
     private var succeeded = 0
     /// Openings since it last went well.
     private var openings = 0
+    /// How often it opened, or a probe failed, since the start.
+    package private(set) var openedCount: UInt64 = 0
     private var lastProbe: UInt64 = 0
 
     package init(_ limits: Limits) { self.limits = limits }
@@ -88,6 +91,12 @@ package struct AskMachine: Sendable {
     }
 
     package var keptCount: Int { entries.count }
+
+    /// How long nobody will be asked yet; zero: somebody is, or may be.
+    package func pauseLeft(at now: Instant) -> Span {
+        if case .open(let until) = breaker, until > now { return until.since(now) }
+        return .zero
+    }
 
     /// Other limits, or another backend: nothing that was learnt counts.
     package mutating func setLimits(_ limits: Limits) {
@@ -106,9 +115,10 @@ package struct AskMachine: Sendable {
         order.removeAll()
     }
 
-    package mutating func ask(_ key: Key, at now: Instant) -> Verdict {
+    /// `wall`: milliseconds since 1970. What an answer allows may end by that clock while the answer would still be kept.
+    package mutating func ask(_ key: Key, at now: Instant, wall: UInt64) -> Verdict {
         if let entry = entries[key] {
-            if now < entry.until { return .known(entry.answer) }
+            if now < entry.until, entry.answer.expires.map({ wall < $0 }) ?? true { return .known(entry.answer) }
             entries[key] = nil
         }
         switch breaker {
@@ -163,6 +173,7 @@ package struct AskMachine: Sendable {
         let pause = Span(nanoseconds: doubled.overflow ? .max : doubled.partialValue)
         breaker = .open(until: now + max(limits.pause, min(pause, Self.pauseMax)))
         openings += 1
+        openedCount += 1
     }
 
     private mutating func keep(_ answer: AskAnswer, _ key: Key, at now: Instant) {

@@ -24,6 +24,8 @@ package struct AskSettings: Sendable {
     /// Requests of one kind under way, and such that wait.
     package var concurrency = 32
     package var queue = 1024
+    /// Publications of one connection that are asked about at once.
+    package var ahead = 8
     /// How long answers about connections and subscriptions are kept that don't say it; zero: they aren't.
     package var cache: Span = .zero
     package var cacheMax: Span = .seconds(300)

@@ -18,31 +18,42 @@ extension MemoryPresenceStore {
     ) -> UInt64 {
         let known = user(operation.user, at: now)
         let user = known ?? makeUser(operation.user)
-        let cause = PresenceCause(of: operation, isNew: !user.has(operation.connection), hasRecord: known != nil)
+        let cause = PresenceCause(of: operation, isNew: !user.has(operation.connection), hasRecord: user.wasSeen)
         user.set(
             MemoryUser.Connection(
                 connection: operation.connection, node: operation.node, device: operation.device, state: state, since: operation.since,
                 leaseEnds: now + timers.lease))
         user.ends = .distantFuture
-        user.grace = nil
+        defer { schedule(user, partition: partition) }
         let why = Why(cause: cause, connection: operation.connection, node: operation.node, device: operation.device)
+        // Whoever it is: online is what was held.
+        if user.real == .online { user.awaited = [] }
         let aggregate = user.aggregate
-        if known == nil {
-            // A record that was lost is no transition; and of one who is invisible from the start there is nothing to tell.
-            let isSilent = isRestore || aggregate == .offline
-            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: aggregate == .offline ? nil : now, at: now)
-            if !isSilent { tell(user, from: before, partition, &events, at: now) }
+        if aggregate != .offline {
+            user.grace = nil
+        } else if !user.wasSeen && operation.versionFloor == 0 {
+            // Nobody has ever seen this user, and nobody does now: there's no state to keep.
+            return 0
+        } else if user.status != .offline && user.grace != nil {
+            // Whose last connection that counts may still come back: an invisible one is no coming back.
+            return user.version
+        }
+        if !user.wasSeen {
+            // A record that was lost is no transition; and of one who is invisible now there is nothing to tell, and no moment to name.
+            let isHidden = aggregate == .offline
+            let before = become(
+                aggregate, user, isHidden ? nil : why, floor: operation.versionFloor, seen: isHidden ? nil : now, in: partition, at: now)
+            if !isRestore && !isHidden { tell(user, from: before, partition, &events, at: now) }
         } else if aggregate != user.status {
-            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, at: now)
+            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
         } else if operation.versionFloor > user.version {
             // Behind what the node knows, the record has lost its last changes: watchers would pass over what it says from now on.
-            user.become(
-                aggregate, at: user.changedAt, microseconds: microseconds(at: now), step: timers.versionStep, floor: operation.versionFloor)
+            let version = nextVersion(of: user, floor: operation.versionFloor, partition, at: now)
+            user.become(aggregate, at: user.changedAt, version: version)
             note(Why(cause: .restored, connection: why.connection, node: why.node, device: why.device), user, at: now)
             events.append(user.change)
         }
-        schedule(user, partition: partition)
         return user.version
     }
 
@@ -52,11 +63,16 @@ extension MemoryPresenceStore {
         guard let user = user(operation.user, at: now) else { return 0 }
         guard let gone = user.remove(operation.connection) else { return user.version }
         let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
-        if !user.hasConnections {
+        if user.real == .offline {
             if user.status == .offline {
-                user.ends = now + timers.tombstoneTTL
+                if !user.hasConnections { bury(user, at: now) }
                 return user.version
             }
+            // It isn't the one that the grace waits for.
+            if gone.state == .invisible && (user.grace != nil || !user.awaited.isEmpty) { return user.version }
+            // One grace for all: a goodbye beside one that is awaited waits for that one.
+            let grace = user.awaited.reduce(grace) { max($0, $1.ends.since(now)) }
+            user.awaited = []
             // A clean leave is told at once, but not while other connections of the user may still have to register again.
             let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
             if grace > .zero || isHeld {
@@ -65,11 +81,17 @@ extension MemoryPresenceStore {
                 schedule(user, partition: partition)
                 return user.version
             }
-            user.ends = now + timers.tombstoneTTL
+            if !user.hasConnections { bury(user, at: now) }
+        } else if grace > .zero && user.real == .away && user.status == .online && gone.state == .online {
+            // The grace is for what others would see of a page that is loaded again: also where it's still away without it.
+            user.awaited.append(MemoryUser.Awaited(connection: gone, began: now, ends: now + grace))
+            user.close = why.transition(.away, version: 0, time: milliseconds(at: now))
+            schedule(user, partition: partition)
+            return user.version
         }
         let aggregate = user.aggregate
         if aggregate != user.status {
-            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, at: now)
+            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
         }
         return user.version
@@ -86,6 +108,8 @@ extension MemoryPresenceStore {
             partitions[partition].warmUntil = now + timers.hold
         }
         partitions[partition].lastSweep = now
+        // Where the versions of new records begin that tell no moment of their own: above whatever was before this partition's data.
+        if partitions[partition].top == nil { partitions[partition].top = microseconds(at: now) }
         guard now >= partitions[partition].holdUntil else { return 0 }
 
         var offline = 0
@@ -109,6 +133,8 @@ extension MemoryPresenceStore {
     private func settle(_ user: MemoryUser, partition: Int, events: inout [PresenceChange], at now: Instant) -> Bool {
         var seen = now
         var why: Why
+        let hadConnections = user.hasConnections
+        let over = user.removeAwaited(at: now)
         if let ended = user.removeExpired(at: now) {
             // Last proven alive when the lease was last renewed.
             let ends = ended.leaseEnds.nanoseconds
@@ -117,34 +143,60 @@ extension MemoryPresenceStore {
         } else if let grace = user.grace, grace.ends <= now {
             seen = grace.began
             why = user.close.map { Why(cause: $0.cause, connection: $0.connection, node: $0.node, device: $0.device) } ?? Why(cause: .lost)
+        } else if let over {
+            // Lost when it ended, not now.
+            seen = over.began
+            why = Why(cause: .lost, over.connection)
         } else {
+            // At most invisible ones have ended: nobody's business.
+            if hadConnections && !user.hasConnections && user.status == .offline { bury(user, at: now) }
             return false
         }
         why.sweeper = nodeName
         // Whatever it led to: what is over must not come due again.
         user.grace = nil
-        guard user.hasConnections else {
-            user.ends = now + timers.tombstoneTTL
+        guard !user.isOffline else {
+            if !user.hasConnections { bury(user, at: now) }
             guard user.status != .offline else { return false }
-            let before = become(.offline, user, why, floor: 0, seen: seen, at: now)
+            let before = become(.offline, user, why, floor: 0, seen: seen, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
             return true
         }
         if user.aggregate != user.status {
-            let before = become(user.aggregate, user, why, floor: 0, seen: now, at: now)
+            let before = become(user.aggregate, user, why, floor: 0, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
         }
         return false
     }
 
+    /// Nobody is there any more: what was last seen is remembered for a while. Of a user whom nobody ever saw there is nothing to remember.
+    private func bury(_ user: MemoryUser, at now: Instant) {
+        user.ends = user.wasSeen ? now + timers.tombstoneTTL : now
+    }
+
+    /// Of a record: it only grows, and tells no more of the time than last seen does. A record that is new may have been there and be lost: it
+    /// begins above all that the partition has seen, and above the one version more that nodes give by themselves to who has no record.
+    private func nextVersion(of user: MemoryUser, floor: UInt64, _ partition: Int, at now: Instant) -> UInt64 {
+        let step = timers.versionStep
+        var moment = microseconds(at: now)
+        var least = user.version &+ 1
+        if step > 1, user.wasSeen || partitions[partition].top != nil {
+            moment -= moment % step
+            if !user.wasSeen { least = (partitions[partition].top ?? 0) &+ 2 }
+        }
+        let version = max(least, moment, floor &+ 1)
+        if step > 1 { partitions[partition].top = max(version, partitions[partition].top ?? 0) }
+        return version
+    }
+
     /// The state until then.
     private func become(
-        _ status: PresenceStatus, _ user: MemoryUser, _ why: Why, floor: UInt64, seen: Instant?, at now: Instant
+        _ status: PresenceStatus, _ user: MemoryUser, _ why: Why?, floor: UInt64, seen: Instant?, in partition: Int, at now: Instant
     ) -> PresenceStatus {
         let before = user.status
-        user.become(
-            status, at: seen.map { milliseconds(at: $0) } ?? 0, microseconds: microseconds(at: now), step: timers.versionStep, floor: floor)
-        note(why, user, at: now)
+        let version = nextVersion(of: user, floor: floor, partition, at: now)
+        user.become(status, at: seen.map { milliseconds(at: $0) } ?? 0, version: version)
+        if let why { note(why, user, at: now) }
         return before
     }
 

@@ -15,6 +15,8 @@ package final class MemoryPresenceStore: PresenceStore {
         var holdUntil = Instant(nanoseconds: 0)
         /// A missing record proves nothing before.
         var warmUntil = Instant(nanoseconds: 0)
+        /// The largest version, where versions are rounded; it begins with the first sweep, whose moment is nobody's.
+        var top: UInt64?
         var deadlines = DeadlineHeap<MemoryUser>()
         /// A message of the feed was lost since the last one that arrived.
         var hasGap = false
@@ -119,10 +121,9 @@ package final class MemoryPresenceStore: PresenceStore {
 
     package var clockOffset: Int64? { Int64(clamping: wallClockAtStart) - Int64(clamping: startedAt.nanoseconds / 1_000_000) }
 
-    package func announce(connections: UInt64, tag: RequestTag, at now: Instant) {
+    package func announce(_ facts: NodeFacts, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.nodes(.failure(error), tag)) }
-        let entry = NodeEntry(
-            incarnation: node, name: nodeName, left: PresenceLimits.nodeHolds.milliseconds, connections: connections)
+        let entry = NodeEntry(incarnation: node, name: nodeName, left: PresenceLimits.nodeHolds.milliseconds, facts: facts)
         outputs.append(.nodes(.success([entry]), tag))
     }
 
@@ -244,11 +245,14 @@ package final class MemoryPresenceStore: PresenceStore {
         let live = user.connections.filter { $0.leaseEnds > now }
         // Right before any sweep: what ran out is shown, not counted.
         if user.grace.map({ $0.ends <= now }) ?? true {
-            change.status = MemoryUser.aggregate(live)
-            if let last = user.connections.map(\.leaseEnds).max(), live.isEmpty {
-                change.lastSeen = milliseconds(at: Instant(nanoseconds: last.nanoseconds - min(last.nanoseconds, timers.lease.nanoseconds)))
-            } else if let grace = user.grace, live.isEmpty {
-                change.lastSeen = milliseconds(at: grace.began)
+            change.status = user.awaited.contains { $0.ends > now } ? .online : MemoryUser.aggregate(live)
+            if user.status != .offline && change.status == .offline {
+                if let last = user.connections.filter({ $0.state != .invisible }).map(\.leaseEnds).max() {
+                    let proved = last.nanoseconds - min(last.nanoseconds, timers.lease.nanoseconds)
+                    change.lastSeen = milliseconds(at: Instant(nanoseconds: proved))
+                } else if let grace = user.grace {
+                    change.lastSeen = milliseconds(at: grace.began)
+                }
             }
         }
         let connections = user.connections.map {
@@ -259,7 +263,9 @@ package final class MemoryPresenceStore: PresenceStore {
         var record = PresenceRecord(
             change: change, connections: connections, graceLeft: user.grace.map { $0.ends.since(now).milliseconds },
             now: milliseconds(at: now))
-        if user.grace != nil { record.close = user.close }
+        let awaited = user.awaited.map(\.ends).max().flatMap { $0 > now ? $0.since(now) : nil }
+        record.awaitedLeft = awaited?.milliseconds
+        if user.grace != nil || awaited != nil { record.close = user.close }
         return record
     }
 }

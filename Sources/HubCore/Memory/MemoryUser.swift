@@ -17,6 +17,8 @@ final class MemoryUser {
     private var listPlace: Int32
     private(set) var status = PresenceStatus.offline
     private(set) var version: UInt64 = 0
+    /// Somebody who counts was here once: before that there is nothing to tell of the user, whoever is invisible.
+    var wasSeen: Bool { version > 0 }
     /// Milliseconds since 1970: the last change; offline: last seen.
     private(set) var changedAt: UInt64 = 0
     /// Most users have one; it needs no memory of its own.
@@ -51,11 +53,20 @@ final class MemoryUser {
         ends = other.ends
         grace = other.grace
         close = other.close
+        awaited = other.awaited
     }
 
     private final class Leaving {
         var grace: (began: Instant, ends: Instant)?
         var close: PresenceTransition?
+        var awaited: [Awaited] = []
+    }
+
+    /// A connection that was online and ended without a goodbye beside one that is away: it counts as online until its end.
+    struct Awaited {
+        var connection: Connection
+        var began: Instant
+        var ends: Instant
     }
 
     private func leave(_ body: (Leaving) -> Void) {
@@ -67,7 +78,28 @@ final class MemoryUser {
     /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
     var grace: (began: Instant, ends: Instant)? {
         get { leaving?.grace }
-        set { if newValue != nil { leave { $0.grace = newValue } } else { leaving = nil } }
+        set {
+            if newValue != nil {
+                leave { $0.grace = newValue }
+            } else if awaited.isEmpty {
+                leaving = nil
+            } else {
+                leave { $0.grace = nil }
+            }
+        }
+    }
+
+    var awaited: [Awaited] {
+        get { leaving?.awaited ?? [] }
+        set { if leaving != nil || !newValue.isEmpty { leave { $0.awaited = newValue } } }
+    }
+
+    /// Takes out those whose time is over by `now`; the last one, nil when there was none.
+    func removeAwaited(at now: Instant) -> Awaited? {
+        let over = awaited.filter { $0.ends <= now }
+        guard !over.isEmpty else { return nil }
+        awaited = awaited.filter { $0.ends > now }
+        return over.max { $0.ends < $1.ends }
     }
 
     /// What began it; it goes with it.
@@ -91,12 +123,13 @@ final class MemoryUser {
         if let first { self.first?.leaseEnds = min(first.leaseEnds, end) }
         for place in others.indices { others[place].leaseEnds = min(others[place].leaseEnds, end) }
         if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
+        for place in awaited.indices { awaited[place].ends = min(awaited[place].ends, end) }
         queuedDue = .distantFuture
     }
 
     var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: changedAt) }
 
-    /// What the connections say together: online if any is, else away if any is, else offline. Invisible ones don't count.
+    /// What connections say together: online if any is, else away if any is, else offline. Invisible ones don't count.
     static func aggregate(_ connections: some Sequence<Connection>) -> PresenceStatus {
         var status = PresenceStatus.offline
         for connection in connections {
@@ -108,11 +141,18 @@ final class MemoryUser {
         }
         return status
     }
-    var aggregate: PresenceStatus { MemoryUser.aggregate(connections) }
+    var aggregate: PresenceStatus { awaited.isEmpty ? real : .online }
+    /// Without those that are awaited.
+    var real: PresenceStatus {
+        let one = first.map { MemoryUser.aggregate(CollectionOfOne($0)) } ?? .offline
+        let more = MemoryUser.aggregate(others)
+        return one == .online || more == .offline ? one : more
+    }
 
     /// When something next has to be looked at: the first lease to run out, or the end of grace.
     var nextDue: Instant {
-        others.reduce(min(grace?.ends ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
+        let due = others.reduce(min(grace?.ends ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
+        return awaited.reduce(due) { min($0, $1.ends) }
     }
 
     func set(_ connection: Connection) {
@@ -137,6 +177,9 @@ final class MemoryUser {
         return others.remove(at: place)
     }
 
+    /// Whether none is there that counts.
+    var isOffline: Bool { aggregate == .offline }
+
     func renewLease(of connection: Name, until ends: Instant) -> Bool {
         if first?.connection == connection {
             first?.leaseEnds = ends
@@ -147,15 +190,14 @@ final class MemoryUser {
         return true
     }
 
-    /// Drops the connections whose lease ran out by `now`; the one whose lease ran out last, nil when there was none.
+    /// Drops the connections whose lease ran out by `now`; the one that counted and whose lease ran out last, nil when there was none.
     func removeExpired(at now: Instant) -> Connection? {
         let all = connections
-        let expired = all.filter { $0.leaseEnds <= now }
-        guard !expired.isEmpty else { return nil }
+        guard all.contains(where: { $0.leaseEnds <= now }) else { return nil }
         let left = all.filter { $0.leaseEnds > now }
         first = left.first
         others = Array(left.dropFirst())
-        return expired.reduce(expired[0]) { $0.leaseEnds < $1.leaseEnds ? $1 : $0 }
+        return all.filter { $0.leaseEnds <= now && $0.state != .invisible }.max { $0.leaseEnds < $1.leaseEnds }
     }
 
     func note(_ transition: PresenceTransition, until ends: Instant) {
@@ -169,11 +211,10 @@ final class MemoryUser {
         trailEnds = .distantFuture
     }
 
-    /// A new state under the next version: above the stored one, above what the node knew, and not below the clock.
-    /// `step`: what a version may tell of the time, unless it is the record's first.
-    func become(_ status: PresenceStatus, at milliseconds: UInt64, microseconds: UInt64, step: UInt64, floor: UInt64) {
+    /// A new state under `version`.
+    func become(_ status: PresenceStatus, at milliseconds: UInt64, version: UInt64) {
         self.status = status
-        version = max(version &+ 1, version == 0 ? microseconds : microseconds - microseconds % step, floor &+ 1)
+        self.version = version
         changedAt = milliseconds
     }
 }

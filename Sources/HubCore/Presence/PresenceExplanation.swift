@@ -21,16 +21,23 @@ package struct PresenceExplanation: Sendable {
     /// One sentence for people.
     package var because: String {
         let status = record.change.status
-        let live = record.connections.indices.filter { record.connections[$0].leaseLeft > 0 }
-        if status == .offline { return offline(live) }
-        guard let place = decisive(of: live) else { return inGrace("\(status.name)") }
+        let living = record.connections.indices.filter { record.connections[$0].leaseLeft > 0 }
+        let live = living.filter { record.connections[$0].state != .invisible }
+        let hidden = living.count - live.count
+        if status == .offline { return offline(hidden: hidden) }
+        let besides =
+            hidden == 0 ? "" : "; \(hidden) more \(hidden == 1 ? "is invisible and counts" : "are invisible and count") for nobody"
+        guard let place = decisive(of: live) else {
+            if let left = record.awaitedLeft { return awaited(live, left) + besides }
+            return inGrace("\(status.name)") + besides
+        }
         var text = "\(status.name) because"
         if live.count > 1 {
             text += status == .away ? " all of its \(live.count) connections are away: " : ", of its \(live.count) connections, "
         }
         if live.count <= 1 { text += " " }
         text += Self.spell(record.connections[place]) + stateText(place)
-        return text + " " + proof(of: place)
+        return text + " " + proof(of: place) + besides
     }
 
     /// The connection that makes the state: of those whose state it is, the one whose lease holds longest.
@@ -71,12 +78,19 @@ package struct PresenceExplanation: Sendable {
         return "\(status) still: its last connection (\(Self.spell(close))) \(Self.ended(close.cause)) \(ago(close.time)), and it \(left)"
     }
 
-    private func offline(_ live: [Int]) -> String {
-        if !live.isEmpty { return "offline to others because all of its connections (\(live.count)) are invisible" }
-        if let ended = record.connections.last {
+    private func awaited(_ live: [Int], _ left: UInt64) -> String {
+        let close = record.close.map { " (\(Self.spell($0))) ended without a goodbye \(ago($0.time))" } ?? " ended without a goodbye"
+        let then = live.isEmpty ? "offline" : "away, as the rest is,"
+        return
+            "online still: a connection that was online\(close), and the user is \(then) in \(Self.spell(milliseconds: left)) unless it comes back"
+    }
+
+    private func offline(hidden: Int) -> String {
+        if let ended = record.connections.last(where: { $0.state != .invisible }) {
             return "offline because its last lease (\(Self.spell(ended))) ran out; the next sweep tells the watchers"
         }
         if record.graceLeft == 0 { return "offline because the time to come back is over; the next sweep tells the watchers" }
+        if hidden > 0 { return "offline to others because all of its connections (\(hidden)) are invisible" }
         guard record.change.version > 0 else {
             return
                 "offline: no user of this id was seen, or longer ago than last seen is remembered (\(Self.spell(milliseconds: timers.tombstoneTTL.milliseconds)))"

@@ -140,14 +140,15 @@ extension PresenceMachine {
         var news: [PresenceChange] = []
         for (index, name) in batch.users.enumerated() {
             guard let place = users.place(of: name) else { continue }
-            if users[place].batch == batch.number { users[place].batch = 0 }
+            let isLatest = users[place].batch == batch.number
+            if isLatest { users[place].batch = 0 }
             guard users[place].isWatched else { continue }
             users[place].isUnreadable = snapshot?.unreadable.contains(name) ?? false
             guard let snapshot, !users[place].isUnreadable else {
                 watches.retries.append((user: name, at: now + PresenceMachine.pace))
                 continue
             }
-            take(snapshot.changes[index], isWarming: snapshot.isWarming, of: place, news: &news, at: now)
+            take(snapshot.changes[index], isWarming: snapshot.isWarming, isLatest: isLatest, of: place, news: &news, at: now)
         }
         if !news.isEmpty { actions.append(.changed(news)) }
         for watch in watches.finish(batch, failed: snapshot == nil) { answer(watch) }
@@ -155,12 +156,17 @@ extension PresenceMachine {
 
     /// A missing record isn't yet an offline user: it may be lost, and its node about to write it again. Only when it is still missing a
     /// hold later, and the store isn't filling again, the watchers are told; nobody else can, as the record that would have ended is gone.
+    ///
+    /// A record behind what was told, in another state, is a suspicion too: the answer may be older than the news, or the store came back
+    /// without its last writes, and nobody who knows of them writes. Still so a hold later, in an answer that was asked for then, the store's
+    /// state is told.
     private mutating func take(
-        _ change: PresenceChange, isWarming: Bool, of place: Int, news: inout [PresenceChange], at now: Instant
+        _ change: PresenceChange, isWarming: Bool, isLatest: Bool, of place: Int, news: inout [PresenceChange], at now: Instant
     ) {
         let isMissing = change.version == 0
         let contradicts = isMissing && users[place].version > 0 && users[place].status != .offline
-        guard contradicts || (isMissing && isWarming) else {
+        let isBehind = !isMissing && change.version < users[place].version && change.status != users[place].status
+        guard contradicts || isBehind || (isMissing && isWarming) else {
             users[place].knowledge = .current
             learn(change, of: place, news: &news)
             return
@@ -170,6 +176,10 @@ extension PresenceMachine {
             offline.status = .offline
             offline.version &+= 1
             learn(offline, of: place, news: &news)
+        } else if isBehind, users[place].knowledge == .suspectDue, isLatest {
+            var state = change
+            state.version = users[place].version &+ 1
+            learn(state, of: place, news: &news)
         } else if users[place].knowledge != .suspect {
             users[place].knowledge = .suspect
             users[place].suspectedAt = now

@@ -51,8 +51,8 @@ package final class RecoveryMachine {
         package init() {}
     }
 
-    /// One subscriber of one channel until it's answered.
-    struct Recovery {
+    /// One subscriber of one channel until it's answered. A class: it's looked up for every step of its way, and a copy counts six references.
+    final class Recovery {
         let slot: Int
         /// The feed's id: a slot is used again.
         let feed: UInt32
@@ -77,6 +77,24 @@ package final class RecoveryMachine {
         /// History has confirmed the position, and the node's own deliveries haven't come as far.
         var isAhead = false
         var readings = 0
+
+        init(
+            slot: Int, feed: UInt32, tag: UInt64, _ item: JoinBatch.Item, of batch: JoinBatch, readBytes: Int, budget: PageBudget,
+            company: Company
+        ) {
+            self.slot = slot
+            self.feed = feed
+            channel = item.channel
+            loop = batch.loop
+            self.tag = tag
+            user = batch.user
+            position = item.position
+            limit = batch.limit
+            self.readBytes = readBytes
+            self.budget = budget
+            self.company = company
+            wantsMarks = batch.wantsMarks
+        }
     }
 
     /// One reading of history, for all that ask for the same.
@@ -144,9 +162,7 @@ package final class RecoveryMachine {
             if item.position != nil { feeds[slot].pins += 1 }
             let key = makeKey()
             recoveries[key] = Recovery(
-                slot: slot, feed: feeds[slot].id, channel: item.channel, loop: batch.loop, tag: item.tag, user: batch.user,
-                position: item.position, limit: batch.limit, readBytes: readBytes, budget: budget, company: company,
-                wantsMarks: batch.wantsMarks)
+                slot: slot, feed: feeds[slot].id, tag: item.tag, item, of: batch, readBytes: readBytes, budget: budget, company: company)
             deadlines.append((now + limits.patience, key))
             company.keys.append(key)
         }
@@ -183,6 +199,8 @@ package final class RecoveryMachine {
         switch result {
         case .success(let position):
             feeds[slot].tip = position
+            // Nobody can have read what never was: a channel that hasn't begun isn't asked for read marks. Those of an inbox are the rule.
+            if position.isOrigin, position != .start, feeds[slot].marks == nil { feeds[slot].marks = .empty }
             wake(slot)
         case .failure(let error):
             for key in feeds[slot].takeWaiting() { fail(key, error) }

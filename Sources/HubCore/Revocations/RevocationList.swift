@@ -10,10 +10,12 @@ package struct RevocationList: Sendable {
     /// Of connections: they end within a minute, and no token is held against them.
     private var ended: [Revocation.Subject: Revocation] = [:]
     private var everyone: Revocation?
+    /// Of connections, beyond those that have a place: somebody's who came by then.
+    private var endedBeyond: Revocation?
 
     /// Users' and tokens' that a hub keeps at most. Each holds as long as the longest token; beyond this, revoking all takes the place of thousands.
     package static let countMax = 10_000
-    /// Of connections. Beyond it they're told and not remembered.
+    /// Of connections. Beyond it they're told, and of all together the latest time is remembered.
     package static let endedMax = 1_000
     /// What a token's `iat` may be ahead of the node that takes it, whatever the configuration: `auth.leeway` can't be more.
     private static let leewayMax: UInt64 = 600_000
@@ -50,7 +52,13 @@ package struct RevocationList: Sendable {
         case .connections:
             let known = ended[revocation.subject]
             let joined = Self.further(known, revocation)
-            if joined != known, known != nil || ended.count < Self.endedMax { ended[revocation.subject] = joined }
+            if joined != known {
+                if known != nil || ended.count < Self.endedMax {
+                    ended[revocation.subject] = joined
+                } else {
+                    endedBeyond = Self.further(endedBeyond, revocation)
+                }
+            }
             return joined != known
         case .user, .token:
             let known = held[revocation.subject]
@@ -88,11 +96,21 @@ package struct RevocationList: Sendable {
         return held[.token(tokenId)] != nil
     }
 
+    /// Whether the user's connections of that time were ended, and may return; nil: not as far as is remembered. Of whom too many were ended to remember
+    /// each that came by then may have been: it may return. `since`: milliseconds since 1970.
+    package func ended(_ user: Name, since: UInt64) -> Bool? {
+        if let forGood = ended[.connections(user, mayReturn: false)], since <= forGood.before { return false }
+        if let forNow = ended[.connections(user, mayReturn: true)], since <= forNow.before { return true }
+        if let endedBeyond, since <= endedBeyond.before { return true }
+        return nil
+    }
+
     package static func covers(_ revocation: Revocation, _ issued: UInt64?) -> Bool { issued.map { $0 <= revocation.before } ?? true }
 
     /// Forgets what no token can be affected by any more.
     package mutating func expire(at now: UInt64) {
         if let everyone, everyone.expires <= now { self.everyone = nil }
+        if let endedBeyond, endedBeyond.expires <= now { self.endedBeyond = nil }
         if held.contains(where: { $0.value.expires <= now }) { held = held.filter { $0.value.expires > now } }
         if ended.contains(where: { $0.value.expires <= now }) { ended = ended.filter { $0.value.expires > now } }
     }

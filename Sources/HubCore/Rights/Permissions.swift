@@ -21,15 +21,15 @@ package struct Permissions: OptionSet, Sendable, Hashable {
         ("subscribe", .subscribe), ("publish", .publish), ("presence", .presence), ("history", .history), ("watch", .watch),
     ]
 
-    /// nil for a word that isn't one of them; `*` is all.
-    package init?(word: some Sequence<UInt8>) {
-        if word.elementsEqual([UInt8(ascii: "*")]) {
-            self = .all
-            return
-        }
-        guard let known = Permissions.names.first(where: { word.elementsEqual($0.name.utf8) }) else { return nil }
+    /// nil for a word that isn't one of them; `*` is all. Cost: no allocation; it's asked some times for each token.
+    package init?(word: [UInt8]) {
+        guard let known = Permissions.byBytes.first(where: { $0.word == word }) else { return nil }
         self = known.permission
     }
+
+    /// The same as bytes, which compare as fast as memory does.
+    private static let byBytes: [(word: [UInt8], permission: Permissions)] =
+        names.map { (Array($0.name.utf8), $0.permission) } + [([UInt8(ascii: "*")], .all)]
 
     package var words: [String] { Permissions.names.filter { contains($0.permission) }.map(\.name) }
 }

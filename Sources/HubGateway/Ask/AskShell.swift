@@ -14,6 +14,8 @@ final class AskShell: Sendable {
         case answer(AskAnswer)
         /// There's none; what counts then the configuration says. `label`: from a closed list, for logs.
         case failed(label: String, retryAfter: Span)
+        /// There's one, and it can't be read: it may have been a denial, so it is one, whatever the configuration says (decision 0294).
+        case wrong
     }
 
     /// What became of questions, by kind, since start.
@@ -28,7 +30,15 @@ final class AskShell: Sendable {
         var spared: UInt64 = 0
         /// Bodies that were no answers; such that denied all the same are among them.
         var malformed: UInt64 = 0
+        /// By `AskFailureReason`.
+        var failures = [UInt64](repeating: 0, count: AskFailureReason.allCases.count)
+        /// What the requests that came to an end took together.
+        var time = Span.zero
         var isOpen = false
+        /// How often the breaker opened, or a probe failed.
+        var opened: UInt64 = 0
+        /// Until the next probe.
+        var pauseLeft = Span.zero
         var kept = 0
         var underWay = 0
     }
@@ -38,8 +48,6 @@ final class AskShell: Sendable {
         var url: FetchURL?
         var fetcher: Fetcher?
         var numbers = Numbers()
-        /// Of the last failure, for the log.
-        var lastFailure = ""
     }
 
     private struct State {
@@ -61,7 +69,7 @@ final class AskShell: Sendable {
     /// For the rest of the answer beside a payload.
     private static let answerBytesAround = 4 * 1024
     /// When to come back after a question that failed.
-    private static let retryAfter = Span.seconds(1)
+    static let retryAfter = Span.seconds(1)
 
     /// `deliver` is called on a fetcher's thread, or within `ask`.
     init(_ configuration: Configuration, log: Log, deliver: @escaping @Sendable (Reply, _ loop: Int, _ tag: UInt64) -> Void) {
@@ -128,10 +136,13 @@ final class AskShell: Sendable {
     }
 
     var numbers: [Numbers] {
-        state.withLock { state in
+        let now = Node.monotonicNow()
+        return state.withLock { state in
             state.desks.map { desk in
                 var numbers = desk.numbers
                 numbers.isOpen = desk.machine.isOpen
+                numbers.opened = desk.machine.openedCount
+                numbers.pauseLeft = desk.machine.pauseLeft(at: now)
                 numbers.kept = desk.machine.keptCount
                 return numbers
             }
@@ -139,7 +150,9 @@ final class AskShell: Sendable {
     }
 
     /// Kinds whose breaker is open.
-    var broken: [AskKind] { AskKind.allCases.filter { kind in state.withLock { $0.desks[kind.rawValue].machine.isOpen } } }
+    var broken: [AskKind] {
+        state.withLock { state in AskKind.allCases.filter { state.desks[$0.rawValue].machine.isOpen } }
+    }
 
     /// What waits or is under way fails before this returns. Once.
     func stop() {
@@ -154,6 +167,7 @@ final class AskShell: Sendable {
 
     private struct Errand: Sendable {
         var kind: AskKind
+        var since: Instant
         var ticket: AskMachine.Ticket
         var url: FetchURL
         var fetcher: Fetcher
@@ -172,17 +186,17 @@ final class AskShell: Sendable {
         let (reply, errand) = state.withLock { state -> (Reply?, Errand?) in
             let place = kind.rawValue
             guard !state.isStopped, let url = state.desks[place].url, let fetcher = state.desks[place].fetcher else {
-                state.desks[place].numbers.failed += 1
+                state.desks[place].numbers.fail(.stopped)
                 return (.failed(label: "stopped", retryAfter: Self.retryAfter), nil)
             }
-            switch state.desks[place].machine.ask(key, at: now) {
+            switch state.desks[place].machine.ask(key, at: now, wall: WallClock.milliseconds()) {
             case .known(let answer):
                 state.desks[place].numbers.known += 1
                 state.desks[place].numbers.count(answer)
                 return (.answer(answer), nil)
             case .spared(let wait):
                 state.desks[place].numbers.spared += 1
-                state.desks[place].numbers.failed += 1
+                state.desks[place].numbers.fail(.spared)
                 return (.failed(label: "breaker open", retryAfter: max(wait, Self.retryAfter)), nil)
             case .ask(let ticket):
                 state.desks[place].numbers.asked += 1
@@ -190,7 +204,7 @@ final class AskShell: Sendable {
                 return (
                     nil,
                     Errand(
-                        kind: kind, ticket: ticket, url: url, fetcher: fetcher, secrets: state.settings.secrets,
+                        kind: kind, since: now, ticket: ticket, url: url, fetcher: fetcher, secrets: state.settings.secrets,
                         deadline: state.settings.deadline, rules: state.rules)
                 )
             }
@@ -217,17 +231,17 @@ final class AskShell: Sendable {
 
     private func took(_ result: Result<FetchAnswer, FetchFailure>, _ errand: Errand) -> Reply {
         let (outcome, reply, words, isMalformed) = judge(result, errand)
+        let now = Node.monotonicNow()
         let notice = state.withLock { state -> AskMachine.Notice? in
             let place = errand.kind.rawValue
             state.desks[place].numbers.underWay -= 1
+            state.desks[place].numbers.time = state.desks[place].numbers.time + now.since(errand.since)
             if isMalformed { state.desks[place].numbers.malformed += 1 }
             switch reply {
             case .answer(let answer): state.desks[place].numbers.count(answer)
-            case .failed:
-                state.desks[place].numbers.failed += 1
-                state.desks[place].lastFailure = words
+            case .failed, .wrong: state.desks[place].numbers.fail(Self.reason(result))
             }
-            return state.desks[place].machine.answered(errand.ticket, outcome, at: Node.monotonicNow())
+            return state.desks[place].machine.answered(errand.ticket, outcome, at: now)
         }
         if isMalformed {
             log.limited(
@@ -271,9 +285,17 @@ final class AskShell: Sendable {
                 return failed("not JSON", .failed, "the answer's Content-Type isn't application/json", isMalformed: true)
             }
             switch AskAnswerReader.read(answer.body, of: errand.kind, errand.rules) {
-            case .failure(let fault): return failed("malformed", .failed, fault.description, isMalformed: true)
+            // Whoever answers is at work. If it counted as a failure, nobody would be asked after some, and who may not come in might.
+            case .failure(let fault): return (.alive, .wrong, fault.description, true)
             case .success(let read): return (.answer(read), .answer(read), read.slip?.description ?? "", read.slip != nil)
             }
+        }
+    }
+
+    private static func reason(_ result: Result<FetchAnswer, FetchFailure>) -> AskFailureReason {
+        switch result {
+        case .failure(let failure): AskFailureReason(failure)
+        case .success(let answer): answer.status == 200 ? .malformed : .status
         }
     }
 
@@ -283,6 +305,11 @@ final class AskShell: Sendable {
 }
 
 extension AskShell.Numbers {
+    fileprivate mutating func fail(_ reason: AskFailureReason) {
+        failed += 1
+        if let place = AskFailureReason.allCases.firstIndex(of: reason) { failures[place] += 1 }
+    }
+
     fileprivate mutating func count(_ answer: AskAnswer) {
         switch answer.verdict {
         case .allow: allowed += 1

@@ -19,6 +19,8 @@ struct Asking {
     var purpose: Purpose
     var kind: AskKind
     var since: Instant
+    /// Its place in the connection's line, of a publication.
+    var number: UInt64 = 0
     /// By the wall clock.
     var asked: UInt64
 }
@@ -51,68 +53,68 @@ extension GatewayLoop {
         let key = asks.insert(asking)
         guard let reply = asker?.ask(question, loop: number, tag: key) else {
             if case .opening = purpose { return }
-            sessions[Int(id.index)].waiting += 1
-            askingCounts[id.index, default: 0] += 1
-            if sessions[Int(id.index)].phase == .open { sessions[Int(id.index)].phase = .held }
-            return
+            return beginAsking(id)
         }
         // Known: as if nobody had been asked.
         _ = asks.remove(key)
         carryOut(asking, reply)
     }
 
+    func beginAsking(_ id: ConnectionID) {
+        sessions[Int(id.index)].waiting += 1
+        askingCounts[id.index, default: 0] += 1
+        if sessions[Int(id.index)].phase == .open { sessions[Int(id.index)].phase = .held }
+    }
+
     func asked(_ reply: AskShell.Reply, tag: UInt64) {
         guard let asking = asks.remove(tag) else { return }
         let id = asking.connection
         guard isCurrent(id) else { return forget(asking) }
-        if case .opening = asking.purpose { return carryOut(asking, reply) }
-        carryOut(asking, reply)
-        // A refusal that waits for earlier acks keeps the connection waiting.
-        if refusalsDeferred[id.index] == nil { endAsking(id) }
+        switch asking.purpose {
+        case .opening: carryOut(asking, reply)
+        case .publication:
+            askLines[id.index]?.answer(asking.number, asking, reply)
+            advance(id)
+        case .refresh, .subscription:
+            carryOut(asking, reply)
+            endAsking(id)
+            release(id)
+        }
     }
 
-    private func endAsking(_ id: ConnectionID) {
+    func endAsking(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].waiting -= 1
         let left = (askingCounts[id.index] ?? 1) - 1
         askingCounts[id.index] = left > 0 ? left : nil
-        release(id)
-    }
-
-    /// Earlier requests have been acknowledged: a refusal that came before those may be told.
-    func tellDeferred(_ id: ConnectionID) {
-        guard !refusalsDeferred.isEmpty, isCurrent(id), sessions[Int(id.index)].unanswered == 0,
-            let (error, requestId) = refusalsDeferred.removeValue(forKey: id.index)
-        else { return }
-        refuse(error, requestId, on: id)
-        endAsking(id)
     }
 
     /// Too much has come from one that waits for an answer: the rest waits in the kernel.
     func holdBackReading(_ id: ConnectionID, holding bytes: Int) {
         let limits = configuration.limits
         guard askingCounts[id.index] != nil,
-            bytes > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
+            bytes + (askLines[id.index]?.bytes ?? 0)
+                > min(Self.heldBytes, limits.outboundBytes - limits.messageBytes - EarlyMessages.overhead)
         else { return }
         net.holdReading(id)
     }
 
-    private static let heldBytes = 64 * 1024
+    static let heldBytes = 64 * 1024
 
     /// The connection that asked has gone, or goes.
-    private func forget(_ asking: Asking) {
+    func forget(_ asking: Asking) {
         if case .subscription(let batch, _, _, _) = asking.purpose { _ = batches.remove(batch) }
     }
 
     func forgetAsking(of index: UInt32) {
         askingCounts[index] = nil
-        refusalsDeferred[index] = nil
+        askLines[index] = nil
         tokensShown[index] = nil
     }
 
     // MARK: Answers
 
-    private func carryOut(_ asking: Asking, _ reply: AskShell.Reply) {
+    func carryOut(_ asking: Asking, _ reply: AskShell.Reply) {
         let id = asking.connection
         guard net.isOpen(id), sessions[Int(id.index)].phase != .leaving else { return forget(asking) }
         // What ended meanwhile is over, whatever the backend says.
@@ -126,13 +128,15 @@ extension GatewayLoop {
         case .refresh(let claims, let requestId): refreshed(ruling, asking, claims, requestId, on: id)
         case .subscription(let batch, let place, let channel, let position):
             subscribed(ruling, batch: batch, place, channel, position, on: id)
-        case .publication(let publication, let channel, let attempt, let requestId):
-            published(ruling, publication, channel, attempt, requestId, since: asking.since, on: id)
+        case .publication:
+            if let error = publish(asking, ruling), case .publication(_, _, _, let requestId) = asking.purpose {
+                refuse(error, requestId, on: id)
+            }
         }
     }
 
     /// What counts: the answer, or what the configuration says for when there's none.
-    private func ruling(_ reply: AskShell.Reply, _ kind: AskKind, on id: ConnectionID) -> Result<AskAllowance, WireError> {
+    func ruling(_ reply: AskShell.Reply, _ kind: AskKind, on id: ConnectionID) -> Result<AskAllowance, WireError> {
         switch reply {
         case .answer(let answer):
             switch answer.verdict {
@@ -146,6 +150,12 @@ extension GatewayLoop {
             if configuration.ask[kind].onFailure == .allow { return .success(AskAllowance()) }
             return .failure(
                 WireError(.unavailable, "who decides this can't be asked now (ask.\(kind.name))", retryAfter: retryAfter.milliseconds))
+        case .wrong:
+            note(.askFailed, on: id, "\(kind.name): malformed")
+            return .failure(
+                WireError(
+                    .unavailable, "what decides this gave an answer that can't be read (ask.\(kind.name))",
+                    retryAfter: AskShell.retryAfter.milliseconds))
         }
     }
 
@@ -193,6 +203,8 @@ extension GatewayLoop {
             let allowance = try ruling.get()
             if isIssuer {
                 let claims = try self.claims(allowance, asking, on: id)
+                // Nobody knew until now that it was one of those.
+                if let mayReturn = revocations.ended(claims.user, since: asking.asked) { return endUnknown(id, mayReturn: mayReturn) }
                 adopt(claims, in: &sessions[index])
                 claimedChannels[id.index] = claims.channels.isEmpty ? nil : claims.channels
             } else if let expires = allowance.expires {
@@ -210,6 +222,13 @@ extension GatewayLoop {
             sessions[index].phase = .leaving
             closeUnauthenticated(id, error)
         }
+    }
+
+    /// Its user was disconnected while a backend was asked who it is.
+    private func endUnknown(_ id: ConnectionID, mayReturn: Bool) {
+        // Presence never heard of it.
+        sessions[Int(id.index)].phase = .leaving
+        endByOperator(id, mayReturn ? .disconnectedMayReturn : .disconnected)
     }
 
     /// A token that the hub can't read: it's the backend's.
@@ -232,14 +251,26 @@ extension GatewayLoop {
         _ ruling: Result<AskAllowance, WireError>, _ asking: Asking, _ checked: TokenClaims?, _ requestId: RequestID, on id: ConnectionID
     ) {
         do throws(WireError) {
+            // It was good when the question was sent: what has happened to it since counts before any answer. Only `take` makes the connection one of
+            // this token's, which revocations find.
+            if let checked { try stillHolds(checked) }
             let allowance = try ruling.get()
             var claims: TokenClaims
             if let checked { claims = checked } else { claims = try self.claims(allowance, asking, on: id) }
             if let expires = allowance.expires { claims.expires = min(claims.expires, expires) }
+            try stillHolds(claims)
             try take(claims, requestId, on: id)
         } catch {
             refuse(error, requestId, on: id)
         }
+    }
+
+    /// Neither revoked nor at its end.
+    private func stillHolds(_ claims: TokenClaims) throws(WireError) {
+        guard !revocations.refuses(claims.user, issued: claims.issued, tokenId: claims.tokenId) else {
+            throw WireError(.tokenInvalid, "the token was revoked: get a new one")
+        }
+        guard claims.expires > wallMilliseconds() else { throw WireError(.tokenExpired, "the token has expired: get a new one") }
     }
 
     // MARK: subscribe
@@ -260,38 +291,6 @@ extension GatewayLoop {
             let rights = sessions[Int(id.index)].rights
             guard rights.maySubscribe(to: channel) else { return settle(batch, place, .failure(rights.refusal(.subscribe, in: channel))) }
             join(id, channel, position, batch: batch, place: place)
-        }
-    }
-
-    // MARK: publish
-
-    func askPublication(
-        _ publication: Publication, _ channel: Name, _ attempt: PublishAttempt?, _ requestId: RequestID, on id: ConnectionID
-    ) {
-        ask(.publish(publication, channel: channel), for: .publication(publication, channel: channel, attempt, requestId), on: id)
-    }
-
-    private func published(
-        _ ruling: Result<AskAllowance, WireError>, _ publication: Publication, _ channel: Name, _ attempt: PublishAttempt?,
-        _ requestId: RequestID, since: Instant, on id: ConnectionID
-    ) {
-        do throws(WireError) {
-            let allowance = try ruling.get()
-            let rights = sessions[Int(id.index)].rights
-            guard rights.mayPublish(to: channel) else { throw rights.refusal(.publish, in: channel) }
-            var publication = publication
-            publication.time = wallMilliseconds()
-            if let payload = allowance.payload {
-                publication.payload = payload
-                publication.payloadFormat = .json
-            }
-            // By the sender's clock it's older by now.
-            let older = attempt.map { Boxed(PublishAttempt(age: $0.age + net.now.since(since), since: $0.since)) }
-            pass(publication, channel, older, requestId, on: id)
-        } catch {
-            // Earlier acks come first.
-            guard sessions[Int(id.index)].unanswered > 0, askingCounts[id.index] != nil else { return refuse(error, requestId, on: id) }
-            refusalsDeferred[id.index] = (error, requestId)
         }
     }
 }

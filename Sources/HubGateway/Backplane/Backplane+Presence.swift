@@ -13,7 +13,7 @@ extension Backplane: PresenceStoreDelegate {
             case .read(let users, let tag): store.read(users, tag: tag, at: now)
             case .follow(let users): store.follow(users)
             case .unfollow(let users): store.unfollow(users, at: now)
-            case .announce(let connections, let tag): store.announce(connections: connections, tag: tag, at: now)
+            case .announce(let connections, let tag): announce(connections, tag: tag)
             case .probe(let connection):
                 guard let serial = node.serial(of: connection) else { continue }
                 post(.probe(id: serial.id.packed, connection: connection), to: UInt64(serial.loop))
@@ -25,6 +25,10 @@ extension Backplane: PresenceStoreDelegate {
             case .presenceAck(let tag, let result): post(.statusSet(result, tag: tag.low), to: tag.high)
             }
         }
+    }
+
+    func announce(_ connections: UInt64, tag: RequestTag) {
+        store.announce(NodeFacts(connections: connections, notAsked: asker?.broken ?? []), tag: tag, at: now)
     }
 
     func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { machine.applied(result, tag: tag, at: now) }

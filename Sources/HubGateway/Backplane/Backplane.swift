@@ -36,6 +36,8 @@ final class Backplane {
     let revocationChannel = RevocationKeeper.channel
     /// Where revocations are written before they count as said; the embedded node's with a snapshot.
     var journal: RevocationJournal?
+    /// What it isn't asked about now is told to other nodes. Set before the thread begins.
+    var asker: AskShell?
     /// Posts for streams of other loops and nodes.
     var exchange: PostExchange
     /// Explanations that are being put together, and what other nodes are asked for them.
@@ -234,7 +236,7 @@ final class Backplane {
             logsPersonal = configuration.logPersonal
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .stop: stop(at: now)
-        case .nodes(let tag): store.announce(connections: UInt64(machine.connectionCount), tag: tag, at: now)
+        case .nodes(let tag): announce(UInt64(machine.connectionCount), tag: tag)
         }
     }
 

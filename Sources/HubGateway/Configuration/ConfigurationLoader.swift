@@ -232,9 +232,9 @@ package struct ConfigurationLoader {
         }
         switch (assignment.setting.kind, assignment.value) {
         case (.secret, _), (.secrets, .text): return true
-        case (.privateText, .text(let text)): return text.contains("@")
+        case (.privateText, .text(let text)): return SecretArguments.holdsSecret(text)
         case (.privateList, .list(let elements)):
-            return elements.contains { if case .text(let text) = $0 { text.contains("@") } else { false } }
+            return elements.contains { if case .text(let text) = $0 { SecretArguments.holdsSecret(text) } else { false } }
         case (.secrets, let value), (.tokenKeys, let value): return holdsSecret(value)
         default: return false
         }

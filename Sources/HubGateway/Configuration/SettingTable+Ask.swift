@@ -33,6 +33,9 @@ extension SettingTable {
                 "For one question and its answer, the time in the queue included."),
             .integer("ask.concurrency", \.ask.concurrency, 1...256, "Questions of one kind under way from this node."),
             .integer("ask.queue", \.ask.queue, 0...100_000, "Questions of one kind that wait; beyond it asking has failed."),
+            .integer(
+                "ask.ahead", \.ask.ahead, 1...64, live: true,
+                "Publications of one connection that are asked about at once; they're published in their order whatever is answered first."),
             .duration(
                 "ask.cache", \.ask.cache, .zero ... .seconds(3600), live: true,
                 "How long answers about connections and subscriptions hold for the same question that have no ttl; 0s: they don't."),
@@ -95,7 +98,7 @@ extension Setting {
     } write: { value, namespace, configuration in
         guard case .list(let words) = value else { preconditionFailure("a list's kind gave \(value)") }
         var options = configuration.namespaces[namespace] ?? configuration.namespaces[""] ?? HistoryOptions()
-        options.asks = words.reduce(into: []) { $0.formUnion(Permissions(word: $1.utf8) ?? []) }
+        options.asks = words.reduce(into: []) { $0.formUnion(Permissions(word: Array($1.utf8)) ?? []) }
         configuration.namespaces[namespace] = options
     }
 }

@@ -64,14 +64,15 @@ extension Setting {
     /// Written as words; a namespace's own list takes the place of what holds for every one.
     static let rights = Setting(
         "namespaces.NAME.rights",
-        .list { Permissions(word: $0.utf8) == nil ? "one of subscribe, publish, presence, history, watch, or *" : nil }, isLive: true,
+        .list { Permissions(word: Array($0.utf8)) == nil ? "one of subscribe, publish, presence, history, watch, or *" : nil },
+        isLive: true,
         "What users may do in its channels whose tokens have no caps: subscribe, publish, presence, history, watch, or * for all."
     ) { namespace, configuration in
         .list((configuration.namespaces[namespace] ?? configuration.namespaces[""] ?? HistoryOptions()).rights.words)
     } write: { value, namespace, configuration in
         guard case .list(let words) = value else { preconditionFailure("a list's kind gave \(value)") }
         var options = configuration.namespaces[namespace] ?? configuration.namespaces[""] ?? HistoryOptions()
-        options.rights = words.reduce(into: []) { $0.formUnion(Permissions(word: $1.utf8) ?? []) }
+        options.rights = words.reduce(into: []) { $0.formUnion(Permissions(word: Array($1.utf8)) ?? []) }
         configuration.namespaces[namespace] = options
     }
 }

@@ -147,7 +147,8 @@ enum SettingTable {
             "A connection's repeated \"is typing\" in a channel within this time isn't handed on; 0s: all are."),
         .duration(
             "typing.expire", \.typing.expire, .milliseconds(100) ... .seconds(600), live: true,
-            "Who isn't heard typing again for so long has stopped; at least twice typing.throttle."),
+            "Who isn't heard typing again for so long has stopped, which is told up to typing.throttle later; at least twice typing.throttle."
+        ),
     ]
 
     private static let limits: [Setting] = [
@@ -207,7 +208,7 @@ enum SettingTable {
             "From accept until a request's head is whole."),
         .duration(
             "deadlines.authentication", \.deadlines.authentication, .milliseconds(100) ... .seconds(300),
-            live: true, "From the handshake until the connection is authenticated."),
+            live: true, "From the handshake until the client shows its token; what a backend is asked has ask.deadline."),
         .duration(
             "deadlines.idle", \.deadlines.idle, .milliseconds(100) ... .seconds(3600), live: true,
             "For the next request on an HTTP connection."),

@@ -93,9 +93,10 @@ extension GatewayLoop {
                                 entry.key("incarnation")
                                 entry.string(node.incarnation)
                                 entry.key("connections")
-                                entry.number(node.connections)
+                                entry.number(node.facts.connections)
                                 entry.key("leaseLeft")
                                 entry.number(node.left)
+                                entry.notAsked(node.facts.notAsked)
                             }
                         }
                     }
@@ -105,6 +106,13 @@ extension GatewayLoop {
 }
 
 extension JSONBody {
+    /// Whose backends aren't asked now; nothing where all are.
+    mutating func notAsked(_ kinds: [AskKind]) {
+        guard !kinds.isEmpty else { return }
+        key("notAsked")
+        array { list in for kind in kinds { list.string(kind.name) } }
+    }
+
     mutating func presence(_ change: PresenceChange) {
         key("user")
         string(change.user)

@@ -33,7 +33,7 @@ extension GatewayLoop {
     /// Marks the answer to a request for `/v1/…` for the page that asks; returns what to answer instead when that page may not.
     func judgePage(_ request: borrowing HTTPRequest, on id: ConnectionID) -> RequestOutcome? {
         // Also without an Origin: a cache must not give a page the answer to somebody else.
-        net.addHeader("Vary", "Origin", to: id)
+        net.addHeaderLine("Vary: Origin\r\n", to: id)
         guard let raw = request.header("origin") else { return nil }
         if let refusal = judgeOrigin(request) {
             note(.originRefused, on: id, WebOrigin(raw).map { "\($0)" } ?? "not an origin")

@@ -58,6 +58,10 @@ extension GatewayLoop {
         guard let value = request.header("idempotency-key") else { return nil }
         let quote = UInt8(ascii: "\"")
         let isQuoted = value.count >= 2 && value.first == quote && value.last == quote
+        // Half a string isn't an id that anybody meant.
+        guard isQuoted || (value.first != quote && value.last != quote) else {
+            throw WireError(.malformed, "Idempotency-Key has one of its two quotes: send it bare or in double quotes")
+        }
         let bytes = isQuoted ? Array(value.dropFirst().dropLast()) : Array(value)
         guard let key = Name(validating: bytes, limit: configuration.limits.messageIdBytes) else {
             throw WireError(

@@ -132,12 +132,23 @@ extension GatewayLoop {
 
     /// What the node has heard of: tokens are held against it from now on, and the connections that it speaks of are closed.
     func revoked(_ news: [Revocation], isLive: Bool) {
-        revocations.expire(at: wallMilliseconds())
+        let now = wallMilliseconds()
+        revocations.expire(at: now)
         asker?.forget()
         for revocation in news {
-            revocations.add(revocation)
+            revocations.add(isLive ? heard(revocation, at: now) : revocation)
             closeConnections(of: revocation, isLive)
         }
+    }
+
+    /// A disconnection that is heard as it's said speaks of all who are here, and of those of whom a backend will say whose they are, whatever the clock
+    /// of the node that said it shows.
+    private func heard(_ revocation: Revocation, at now: UInt64) -> Revocation {
+        guard case .connections = revocation.subject else { return revocation }
+        var heard = revocation
+        heard.before = max(revocation.before, now)
+        heard.expires = max(revocation.expires, now + Self.disconnectionKept)
+        return heard
     }
 
     private func closeConnections(of revocation: Revocation, _ isLive: Bool) {
@@ -159,10 +170,13 @@ extension GatewayLoop {
                 if mayReturn { code = .disconnectedMayReturn }
             }
             guard isMeant else { continue }
-            numbers.revokedClosed += 1
-            let id = ConnectionID(index: UInt32(index), generation: session.generation)
-            net.close(id, code: code.rawValue, reason: code == .disconnected ? "ended by an operator" : "ended by an operator: come back")
+            endByOperator(ConnectionID(index: UInt32(index), generation: session.generation), code)
         }
+    }
+
+    func endByOperator(_ id: ConnectionID, _ code: CloseCode) {
+        numbers.revokedClosed += 1
+        net.close(id, code: code.rawValue, reason: code == .disconnected ? "ended by an operator" : "ended by an operator: come back")
     }
 }
 

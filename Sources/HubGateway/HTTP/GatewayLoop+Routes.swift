@@ -13,6 +13,10 @@ extension GatewayLoop {
         guard let path = request.pathSegments() else {
             return .respond(.error(WireError(.malformed, "the path is wrongly percent-encoded")))
         }
+        if let name = request.wrongQueryParameter() {
+            let named = String(decoding: name.prefix(Name.lengthMax), as: UTF8.self)
+            return .respond(.error(WireError(.malformed, "\(named) in the URL is wrongly percent-encoded")))
+        }
         if path.first?.elementsEqual("v1".utf8) == true, let refusal = judgePage(request, on: id) { return refusal }
         guard let route = Route(path, configuration) else {
             return .respond(.error(WireError(.malformed, "no such route: see docs/protocol.md, HTTP"), status: 404))
@@ -37,7 +41,12 @@ extension GatewayLoop {
             return .upgrade(subprotocol: nil)
         case .user(let user):
             // Addresses, and who is invisible, are the operator's business alone.
-            if request.queryValue("explain") != nil { return authorized(request, .admin, on: id) { explain(user, on: id) } }
+            if let value = request.queryValue("explain") {
+                guard value.elementsEqual("1".utf8) else {
+                    return .respond(.error(WireError(.malformed, "explain in the URL must be 1")))
+                }
+                return authorized(request, .admin, on: id) { explain(user, on: id) }
+            }
             return authorized(request, .read, on: id) { inspect(user, on: id) }
         case .presence: return authorized(request, .read, on: id) { readPresence(request, on: id) }
         case .publish: return authorized(request, .publish, on: id) { publish(request, on: id) }
@@ -120,10 +129,8 @@ extension GatewayLoop {
             let broken = asker?.broken ?? []
             return .json(200) { body in
                 body.field("status", "ready")
-                guard !broken.isEmpty else { return }
                 // Other nodes can reach the backend no better.
-                body.key("notAsked")
-                body.array { list in for kind in broken { list.string(kind.name) } }
+                body.notAsked(broken)
             }
         // Every node has the same store: another one could do no better, and those who only listen are served.
         case .full(let reason): return readiness(200, "storeFull", reason)

@@ -171,33 +171,8 @@ enum Metrics {
             "hub_hook_queue_events", "Events that wait in the partitions that this node delivers.",
             UInt64(max(backplane.hookBacklog.length, 0)))
         page.gauge("hub_hook_oldest_milliseconds", "How long the oldest of them has waited.", backplane.hookBacklog.oldest.milliseconds)
-        self.asks(asks, &page)
+        AskMetrics.write(asks, &page)
         return page.text
-    }
-
-    /// Of questions to backends, by their kind.
-    private static func asks(_ asks: [AskShell.Numbers], _ page: inout MetricsPage) {
-        func lines(_ label: String, _ value: (AskShell.Numbers) -> UInt64) {
-            for (kind, numbers) in zip(AskKind.allCases, asks) { page.line("{ask=\"\(kind.name)\"\(label)}", "\(value(numbers))") }
-        }
-        page.family("hub_asks_total", "Questions to backends, by what counted: an answer, or that there was none.", "counter")
-        lines(",outcome=\"allowed\"") { $0.allowed }
-        lines(",outcome=\"denied\"") { $0.denied }
-        lines(",outcome=\"failed\"") { $0.failed }
-        page.family("hub_ask_requests_total", "Requests made for them.", "counter")
-        lines("") { $0.asked }
-        page.family("hub_ask_known_total", "Questions that an answer was kept for.", "counter")
-        lines("") { $0.known }
-        page.family("hub_ask_spared_total", "Questions that weren't asked because the backend failed lately.", "counter")
-        lines("") { $0.spared }
-        page.family("hub_ask_malformed_total", "Bodies that were no answers.", "counter")
-        lines("") { $0.malformed }
-        page.family("hub_ask_breaker_open", "1 while the backend isn't asked, but for a probe.", "gauge")
-        lines("") { $0.isOpen ? 1 : 0 }
-        page.family("hub_ask_under_way", "Questions that wait for an answer.", "gauge")
-        lines("") { UInt64(max($0.underWay, 0)) }
-        page.family("hub_ask_kept", "Answers that are kept.", "gauge")
-        lines("") { UInt64(max($0.kept, 0)) }
     }
 
     /// Sums over loops; the unit is seconds, as Prometheus has it.
@@ -229,7 +204,7 @@ enum Metrics {
     private static func sum(_ loops: [LoopNumbers], _ value: (LoopNumbers) -> UInt64) -> UInt64 { loops.reduce(0) { $0 &+ value($1) } }
 }
 
-private struct MetricsPage {
+struct MetricsPage {
     private(set) var text = ""
     private var current = ""
 

@@ -75,6 +75,8 @@ extension GatewayLoop: ServerHandler {
         if sessions[index].phase == .anonymous {
             net.hold(id, for: configuration.deadlines.authentication, code: CloseCode.authenticationDeadline.rawValue)
         } else {
+            // The welcome is a round trip away, and the client can do nothing before it.
+            net.withhold(id)
             comeIn(id)
         }
     }
@@ -168,8 +170,8 @@ extension GatewayLoop: ServerHandler {
     func answered(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].unanswered -= 1
-        tellDeferred(id)
-        release(id)
+        // A refusal may have waited for this.
+        if !askLines.isEmpty, askLines[id.index] != nil { advance(id) } else { release(id) }
     }
 
     /// Lets a held connection go on once all that it waits for has been answered.
@@ -223,20 +225,12 @@ extension GatewayLoop: ServerHandler {
                 return
             }
             switch sessions[Int(id.index)].phase {
-            case .held where isPing(bytes, format): handle(bytes, on: id)
+            case .held where passesHeld(bytes, format, on: id): handle(bytes, on: id)
             case .opening, .held: keepEarly(bytes, of: id)
             case .anonymous, .open: handle(bytes, on: id)
             case .leaving: return
             }
         }
-    }
-
-    /// What is held may wait for a store that's away, and a client that pings wants to know whether its connection lives.
-    private func isPing(_ bytes: UnsafeRawBufferPointer, _ format: WireFormat) -> Bool {
-        if case .request(let request) = EnvelopeScanner.scan(bytes, format: format, depthMax: configuration.limits.depth) {
-            return request.type == .ping
-        }
-        return false
     }
 
     /// What comes before the welcome, or while a subscription is being made, waits, in order and within a bound.
@@ -335,8 +329,8 @@ extension GatewayLoop: ServerHandler {
         userPaces.change(configuration.limits)
         net.change(Node.limits(configuration, over: net.limits))
         typingThrottle.throttle = configuration.typing.throttle
-        typingThrottle.expire = configuration.typing.expire
-        typingBoard.expire = configuration.typing.expire
+        typingThrottle.expire = configuration.typing.believed
+        typingBoard.expire = configuration.typing.believed
         tokens = TokenVerifier(configuration, and: keySet)
         adoptAsks()
         changeKeys(to: configuration)

@@ -223,12 +223,11 @@ extension GatewayLoop {
         let bytes = items.contains { $0.position != nil } ? pageBytes(for: id) : configuration.limits.outboundBytes / 16
         promised[id.index, default: 0] += bytes
         _ = batches.update(batch) { $0.bytes += bytes }
-        let session = sessions[Int(id.index)]
         outbox.append(
             .join(
                 JoinBatch(
-                    loop: number, items: items, user: session.user, limit: configuration.limits.historyPage, bytes: bytes,
-                    format: session.format)))
+                    loop: number, items: items, user: sessions[Int(id.index)].user, limit: configuration.limits.historyPage, bytes: bytes,
+                    format: sessions[Int(id.index)].format)))
     }
 
     private func answer(_ done: SubscribeBatch, _ requestId: RequestID, _ isList: Bool) {

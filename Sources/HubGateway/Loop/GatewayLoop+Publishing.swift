@@ -21,9 +21,12 @@ extension GatewayLoop {
                 messageId: try messageId(of: request, bytes), time: wallMilliseconds(),
                 payload: [UInt8](request.payload.bytes(in: bytes)), payloadFormat: request.format.payload)
             let requestId = RequestID(request.id.bytes(in: bytes))
-            if asks(.publish, channel, on: id) { return askPublication(publication, channel, attempt?.value, requestId, on: id) }
+            if asks(.publish, channel, on: id) || askLines[id.index] != nil {
+                return askPublication(publication, channel, attempt?.value, requestId, on: id)
+            }
             pass(publication, channel, attempt, requestId, on: id)
         } catch {
+            if refuseInTurn(error, request.id.bytes(in: bytes), on: id) { return }
             refuse(error, request.id, in: bytes, on: id)
         }
     }

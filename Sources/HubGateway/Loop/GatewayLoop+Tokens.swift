@@ -96,8 +96,8 @@ extension GatewayLoop {
             }
             sessions[index].device = device
         }
-        // While a backend is asked the deadline for authentication goes on.
-        if configuration.ask.connect.url == nil { net.admit(id) }
+        // The client has done its part. Asking a backend has a deadline of its own.
+        net.admit(id)
         // The welcome comes first, so the ack of this request waits for it like every other answer.
         connectRequests[id.index] = RequestID(request.id.bytes(in: bytes))
         comeIn(id)

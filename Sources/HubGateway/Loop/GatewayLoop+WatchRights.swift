@@ -19,7 +19,7 @@ extension GatewayLoop {
 
     /// `?status=` of an opening: who is to be invisible must be so from the first instant.
     func firstStatus(_ request: borrowing HTTPRequest) throws(WireError) -> Payload.Status {
-        guard let value = request.queryValue("status"), !value.isEmpty else { return .online }
+        guard let value = request.queryValue("status") else { return .online }
         guard let status = Payload.Status.allCases.first(where: { value.elementsEqual("\($0)".utf8) }) else {
             throw WireError(.malformed, "status in the URL must be online, away or invisible")
         }

@@ -87,9 +87,9 @@ final class GatewayLoop {
     /// Set before the loop's thread begins.
     var asker: AskShell?
     var asks = Slab<Asking>()
-    /// By connection: questions that keep it waiting; a refusal that comes after earlier acks; a token that the backend is to check.
+    /// By connection: questions that keep it waiting; publications about which there are some; a token that the backend is to check.
     var askingCounts: [UInt32: Int] = [:]
-    var refusalsDeferred: [UInt32: (WireError, RequestID)] = [:]
+    var askLines: [UInt32: AskLine] = [:]
     var tokensShown: [UInt32: Secret] = [:]
     /// In which channels, and about what at all.
     var askRules = Grants.none
@@ -132,8 +132,8 @@ final class GatewayLoop {
         tokens = TokenVerifier(configuration)
         rules = Grants.rules(configuration)
         apiKeys = APIKeyVerifier(keys: configuration.apiKeys)
-        typingThrottle = TypingThrottle(throttle: configuration.typing.throttle, expire: configuration.typing.expire)
-        typingBoard = TypingBoard(expire: configuration.typing.expire)
+        typingThrottle = TypingThrottle(throttle: configuration.typing.throttle, expire: configuration.typing.believed)
+        typingBoard = TypingBoard(expire: configuration.typing.believed)
         var chance = Chance(seed: seed)
         channels = Registry(seed: chance.next())
         watched = Registry(seed: chance.next())

@@ -99,6 +99,14 @@ struct EarlyMessages {
     /// What keeping a message costs beside its bytes.
     static let overhead = 64
 
+    var first: [UInt8]? { messages.first }
+
+    /// True: that was the last one.
+    mutating func removeFirst() -> Bool {
+        bytes -= messages.removeFirst().count + EarlyMessages.overhead
+        return messages.isEmpty
+    }
+
     /// False when it would pass the limit.
     mutating func add(_ message: UnsafeRawBufferPointer, limit: Int) -> Bool {
         guard bytes + message.count + EarlyMessages.overhead <= limit else { return false }

@@ -14,28 +14,9 @@ package enum HubdProgram {
             if !errors.isEmpty { StandardStream.error.write(errors) }
             return Int32(code)
         case .run(let loaded, let options):
-            hideSecretArguments()
+            // `ps` shows them no longer than the start takes. Options are read by now, for reloads too.
+            ShownArguments.hide(from: SecretArguments.start)
             return serve(loaded) { () throws(ConfigurationError) in try Hubd.load(options, environment: environment) }
-        }
-    }
-
-    /// Secrets among the arguments are overwritten, so that `ps` shows them no longer than the start takes. Options are read by then, for reloads too.
-    private static func hideSecretArguments() {
-        for index in 1..<max(Int(CommandLine.argc), 1) {
-            guard let argument = CommandLine.unsafeArgv[index] else { continue }
-            let start: Int
-            let text = String(cString: argument)
-            if let path = ConfigurationLoader.secretPaths.first(where: { text.hasPrefix($0 + "=") || text.hasPrefix("--set=" + $0 + "=") })
-            {
-                let isAddress = ["url", "urls", "cluster", "proxy"].contains { path.hasSuffix($0) }
-                guard !isAddress || text.contains("@") else { continue }
-                start = path.utf8.count + 1 + (text.hasPrefix("--set=") ? 6 : 0)
-            } else if text.contains("://"), text.contains("@") {
-                start = text.hasPrefix("--redis=") ? 8 : 0
-            } else {
-                continue
-            }
-            for place in start..<max(strlen(argument), start) { argument[place] = 0x2A }
         }
     }
 

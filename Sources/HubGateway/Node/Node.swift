@@ -121,10 +121,10 @@ package final class Node {
                     incarnation: identity.incarnation, node: identity.name, feeds: configuration.presenceFeeds,
                     chance: Chance(seed: seed &+ 1))
             } catch { throw NetError(number: 0, description: error.description) }
-            let parts = SendOnce((backplaneNet, backend, configuration, identity, targets))
+            let parts = SendOnce((backplaneNet, backend, configuration, identity, targets, asker))
             threads.append(
                 try LoopThread(name: "hub-backplane") {
-                    let (net, backend, configuration, identity, targets) = parts.value
+                    let (net, backend, configuration, identity, targets, asker) = parts.value
                     let start = Node.monotonicNow()
                     let queue = RedisHookQueue(backend)
                     let backplane = Backplane(
@@ -140,6 +140,7 @@ package final class Node {
                         loops: targets, ownLoop: nil, at: start)
                     queue.hookDelegate = backplane
                     backplane.logsPersonal = configuration.logPersonal
+                    backplane.asker = asker
                     let handler = BackplaneLoop(backplane: backplane, net: net)
                     net.handler = handler
                     backplane.start(at: start)
@@ -188,6 +189,7 @@ package final class Node {
                             loops: targets, ownLoop: 0, at: start)
                         queue.hookDelegate = backplane
                         backplane.logsPersonal = configuration.logPersonal
+                        backplane.asker = gateway.asker
                         if let journal { backplane.keep(in: journal) }
                         gateway.backplane = backplane
                         backplane.start(at: start)

@@ -57,7 +57,7 @@ extension GatewayLoop {
             }
             return position
         }
-        guard let value = request.queryValue("position"), !value.isEmpty else { return nil }
+        guard let value = request.queryValue("position") else { return nil }
         guard let position = value.withUnsafeBytes({ Position(text: $0) }) else {
             throw WireError(.badPosition, "position in the URL must be one that this hub gave out")
         }

@@ -16,7 +16,7 @@ extension NetLoop {
         connection.pointee.dialogue = ClientDialogue.make(endpoint, opening, nonce: nonce)
         state.pointee.deadlines.arm(index, at: state.pointee.now + opening.deadline)
         do throws(NetError) {
-            connection.pointee.descriptor = try Self.startConnecting(endpoint, from: opening.source)
+            connection.pointee.descriptor = try Self.startConnecting(endpoint, from: opening.source, for: opening)
             let data = EventTag(.connection, index: index, generation: id.generation).data
             let result = System.watch(
                 epoll, EPOLL_CTL_ADD, connection.pointee.descriptor, events: Readiness.output, data: data)
@@ -28,11 +28,16 @@ extension NetLoop {
     }
 
     /// A socket whose connect is under way, or done.
-    static func startConnecting(_ endpoint: SocketAddress, from source: SocketAddress?) throws(NetError) -> Int32 {
+    static func startConnecting(
+        _ endpoint: SocketAddress, from source: SocketAddress?, for opening: ClientOpening? = nil
+    ) throws(NetError) -> Int32 {
         if let fault = endpoint.fault { throw fault }
         let descriptor = try System.openSocket(endpoint.family)
         do throws(NetError) {
             if endpoint.family != AF_UNIX { _ = hub_set_nodelay(descriptor) }
+            // Before the connection is made: the window is agreed on then.
+            if let bytes = opening?.receiveBuffer { System.set(descriptor, SOL_SOCKET, SO_RCVBUF, bytes) }
+            if let bytes = opening?.segmentBytes { System.set(descriptor, Int32(IPPROTO_TCP), TCP_MAXSEG, bytes) }
             if let source {
                 // The port is chosen at connect, where the other end counts too: else 28,000 connections from one address were all.
                 _ = hub_set_late_port(descriptor)
@@ -53,6 +58,12 @@ extension NetLoop {
     package func setReading(_ isReading: Bool, on id: ConnectionID) {
         guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isClient) else { return }
         if isReading { resumeLater(id.index, connection) } else { pause(id.index, connection) }
+    }
+
+    /// Whether the peer has ended its side: what a client that doesn't read could know all the same. Cost: a system call.
+    package func hasPeerEnded(_ id: ConnectionID) -> Bool {
+        guard let connection = state.pointee.table.find(id), connection.pointee.flags.contains(.isClient) else { return false }
+        return System.hasPeerEnded(connection.pointee.descriptor)
     }
 
     func clientConnected(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {

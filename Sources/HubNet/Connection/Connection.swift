@@ -70,6 +70,8 @@ struct Connection {
         static let hadItsShare = Flags(rawValue: 524288)
         /// The handler wants no more of its messages for now.
         static let isHeldBack = Flags(rawValue: 1_048_576)
+        /// The handshake's answer leaves with what follows it: it's queued, or put aside in `exchange`.
+        static let isWithheld = Flags(rawValue: 2_097_152)
     }
 
     // MARK: First cache line

@@ -14,7 +14,9 @@ extension NetLoop {
             guard connection.pointee.phase != .dead else { continue }
             connection.pointee.pongs = 0
             if connection.pointee.pongStart != 0 { queuePong(index, connection) }
-            if connection.pointee.pendingEnd != 0 { writePending(index, connection) }
+            if connection.pointee.pendingEnd != 0, !connection.pointee.flags.contains(.isWithheld) || !putAside(index, connection) {
+                writePending(index, connection)
+            }
             if connection.pointee.phase == .finishing { endOutput(index, connection) }
         }
         state.pointee.dirtyCount = 0

@@ -132,6 +132,7 @@ extension NetLoop {
     @inline(never)
     private func queueApart(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ start: UInt32, _ end: UInt32) {
         markDirty(index, connection)
+        if connection.pointee.pendingEnd == 0, connection.pointee.flags.contains(.isWithheld) { queueWithheld(connection) }
         if connection.pointee.pendingEnd != 0 {
             if state.pointee.segments.isFull {
                 // A turn beyond all measure: this connection gets more than one write.

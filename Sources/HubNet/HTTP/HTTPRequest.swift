@@ -64,6 +64,20 @@ package struct HTTPRequest: ~Copyable {
         return nil
     }
 
+    /// The name of the first query parameter whose name or value is wrongly percent-encoded, as it was sent; nil when there's none.
+    package func wrongQueryParameter() -> [UInt8]? {
+        let query = query.bytes(in: head)
+        guard query.contains(UInt8(ascii: "%")) else { return nil }
+        for parameter in query.split(separator: UInt8(ascii: "&")) {
+            let equals = parameter.firstIndex(of: UInt8(ascii: "=")) ?? parameter.endIndex
+            let name = query[parameter.startIndex..<equals]
+            // An equals sign between the two belongs to neither: it can't make a wrong one right.
+            if PercentCoding.decode(UnsafeRawBufferPointer(rebasing: name)) == nil { return Array(name) }
+            if PercentCoding.decode(UnsafeRawBufferPointer(rebasing: query[equals..<parameter.endIndex])) == nil { return Array(name) }
+        }
+        return nil
+    }
+
     /// The path's segments, percent-decoded ("Names in paths are percent-encoded bytes"): `/v1/presence/a%2Fb` has three, `/` none, `/v1/` two
     /// with the last one empty. nil when wrongly encoded.
     package func pathSegments() -> [[UInt8]]? {

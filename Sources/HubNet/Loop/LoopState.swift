@@ -58,6 +58,8 @@ struct LoopState: ~Copyable {
     /// Clients that wait to begin TLS.
     var herd = Herd()
 
+    var withheld = WithheldAnswers()
+
     /// By connection index, where `connectionsPerAddress` is set: what `addresses` counts for it; 0: nothing.
     var addressKeys: [UInt64] = []
     /// Of connections that were pinged with bytes under way: what the peer had acknowledged by then.

@@ -186,6 +186,7 @@ package final class NetLoop {
             case .stream: streamDeadlinePassed(fired.value)
             case .listeners: resumeAccepting()
             case .arrivals: state.pointee.herd.isTimed = false
+            case .withheld: withheldDue()
             }
             deliverEnds()
         }

@@ -80,6 +80,18 @@ enum System {
 
     static func listen(_ descriptor: Int32) -> Int32 { Glibc.listen(descriptor, 4096) == 0 ? 0 : errno }
 
+    /// What a kernel doesn't take is left as it is.
+    static func set(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) {
+        var value = value
+        _ = setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    /// Without reading: a FIN or a reset has come.
+    static func hasPeerEnded(_ descriptor: Int32) -> Bool {
+        var asked = pollfd(fd: descriptor, events: Int16(EPOLLRDHUP.rawValue), revents: 0)
+        return poll(&asked, 1, 0) == 1
+    }
+
     static func finishSending(_ descriptor: Int32) { _ = Glibc.shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// Never repeated: on Linux the descriptor is gone even when close says `EINTR`.

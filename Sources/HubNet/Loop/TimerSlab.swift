@@ -12,6 +12,8 @@ package struct TimerSlab: ~Copyable {
         case listeners
         /// TLS handshakes that wait for the node's pace.
         case arrivals
+        /// Handshakes' answers that were put aside.
+        case withheld
     }
 
     package struct Fired: Equatable {

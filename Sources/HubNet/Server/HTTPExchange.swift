@@ -1,6 +1,6 @@
 import HubBase
 
-/// Where a connection is in its current request. It's there while HTTP is spoken, and goes with the upgrade.
+/// Where a connection is in its current request. It's there while HTTP is spoken, and goes with the upgrade's answer.
 struct HTTPExchange {
     enum Stage {
         /// Between requests: nothing of the next one has come.
@@ -14,12 +14,14 @@ struct HTTPExchange {
 
     var stage: Stage = .idle
     var parser = HTTPHeadParser()
-    /// With `chunks`: a copy of the head, and what the chunks held.
+    /// With `chunks`: a copy of the head, and what the chunks held. After an upgrade: the answer, while it's put aside (`withhold`).
     var head: UnsafeMutablePointer<HeldBytes>?
     var body: UnsafeMutablePointer<HeldBytes>?
     /// Of the request that waits for its answer.
     var isHead = false
     var keepAlive = true
+    /// Where the answer to an upgrade ends in its turn's arena.
+    var answerEnd: UInt32 = 0
     /// Header lines for the answer to the request that waits for it, each with its CRLF.
     var lines: [UInt8] = []
 

@@ -186,12 +186,15 @@ extension NetLoop {
         let start = state.pointee.arena.count
         OpeningHandshake.write101(key, subprotocol: subprotocol, deflate: deflate, into: &state.pointee.arena)
         queueHTTP(id.index, connection, from: start)
-        HTTPExchange.free(&connection.pointee.exchange)
+        connection.pointee.exchange?.pointee.answerEnd = connection.pointee.pendingEnd
         connection.pointee.phase = .open
         connection.pointee.decoder = FrameDecoder(role: .server, allowsCompression: deflate != nil)
         connection.pointee.flags.insert(.owesReport)
         if !connection.pointee.flags.contains(.isHeld) { armPing(id.index, connection) }
         if let server { server.opened(id) }
+        // The handler may have ended it, or withheld the answer.
+        guard state.pointee.table.find(id) != nil, !connection.pointee.flags.contains(.isWithheld) else { return }
+        HTTPExchange.free(&connection.pointee.exchange)
     }
 
     // MARK: Answers
@@ -202,6 +205,12 @@ extension NetLoop {
         exchange.pointee.lines += "\(name): ".utf8
         exchange.pointee.lines += value.utf8.map { $0 < 0x20 || $0 == 0x7F ? 0x20 : $0 }
         exchange.pointee.lines += "\r\n".utf8
+    }
+
+    /// The same for one that's always the same, with its line's end. Cost: one append.
+    package func addHeaderLine(_ line: StaticString, to id: ConnectionID) {
+        guard let exchange = state.pointee.table.find(id)?.pointee.exchange else { return }
+        line.withUTF8Buffer { exchange.pointee.lines.append(contentsOf: $0) }
     }
 
     /// Answers a request that was left `pending`. Ignored when the connection has gone.

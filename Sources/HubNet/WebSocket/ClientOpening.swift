@@ -18,6 +18,12 @@ package struct ClientOpening: Sendable {
     /// Offers permessage-deflate without takeover (RFC 7692): what comes may be compressed. What leaves isn't, which the RFC leaves to each
     /// side: a client's messages are short.
     package var offersDeflate = false
+    /// Bytes of the kernel's buffer for what comes, which it doubles; nil: the kernel's own choice, up to some megabytes. For clients that
+    /// are to be slow.
+    package var receiveBuffer: Int32?
+    /// Bytes of the largest segment that the peer may send; nil: what the path takes. A loopback takes 64 KB at once, and a peer's kernel keeps
+    /// so much more in its queue.
+    package var segmentBytes: Int32?
 
     package init(
         host: String, target: String, subprotocols: [String], headers: [(name: String, value: String)] = [], deadline: Span = .seconds(10),

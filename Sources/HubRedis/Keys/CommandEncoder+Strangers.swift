@@ -24,7 +24,7 @@ extension CommandEncoder {
         case .position(_, _, .channel(let channel)): return [meta(channel)]
         case .position(_, _, .feed(let partition)): return [presenceMeta(partition)]
         case .apply(let apply): return partition(apply.partition) + apply.operations.map { record($0.user) }
-        case .refresh(let refresh): 
+        case .refresh(let refresh):
             return partition(refresh.partition) + (refresh.renewal.coversRecords ? refresh.renewal.leases.map { record($0.user) } : [])
         case .find(let sweep), .expire(let sweep): return partition(sweep.partition)
         case .states(let states): return states.partitions.map { presenceMeta($0) } + states.users.map { record($0) }

@@ -98,7 +98,7 @@ extension Call {
         case .history(let call): .foreignKey(channel: call.channel)
         case .marks(let call): .foreignKey(channel: call.channel)
         case .inspect(let user, _, _): .foreignKey("the user \(user)")
-        case .tip(_, _, let channel): .foreignKey(channel: channel)
+        case .tip(_, _, let channel), .position(_, _, .channel(let channel)): .foreignKey(channel: channel)
         case .renew(let entry): .foreignKey(channel: entry.channel)
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
         case .hooks: .foreignKey("some of the webhooks")

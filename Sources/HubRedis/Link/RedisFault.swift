@@ -77,6 +77,33 @@ package enum RedisFault: Equatable {
     }
 }
 
+extension RedisFault {
+    /// The kind of reason for which a link is down, in words for everybody: no address, no name, nothing that a server said (the log has those).
+    /// nil: it's away, and that's all there is to tell.
+    package static func kind(of problem: String) -> StaticString? {
+        let kinds: [([String], StaticString)] = [
+            (
+                ["WRONGPASS", "NOAUTH", "ERR AUTH <password> called without", "invalid password"],
+                "Redis refuses the user name or the password"
+            ),
+            (["NOPERM", "ERR The user executing the script"], "the hub's user lacks a right in Redis"),
+            (
+                ["ERR DB index is out of range", "ERR invalid DB index", "ERR SELECT is not allowed"],
+                "Redis has no database of this number"
+            ),
+            (["certificate", "TLS", "begins with rediss://"], "the TLS connection to Redis fails"),
+            (["isn't a hub's", "FOREIGN", "WRONGTYPE"], "a key of Redis that the hub needs is somebody else's"),
+            (["READONLY"], "this Redis is a replica"),
+            (["LOADING"], "Redis is loading its data"),
+            (
+                ["this Redis is a cluster", "this Redis is no cluster", "this isn't a sentinel"],
+                "Redis is of another kind than the configuration says"
+            ),
+        ]
+        return kinds.first { $0.0.contains { problem.contains($0) } }?.1
+    }
+}
+
 extension WireError {
     package static let redisAway = WireError(.unavailable, "Redis can't be reached; retry later.", retryAfter: 1000)
     package static let redisOutOfMemory = WireError(.storeFull, "Redis is out of memory; retry later.", retryAfter: 2000)

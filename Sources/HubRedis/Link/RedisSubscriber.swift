@@ -138,12 +138,12 @@ final class RedisSubscriber: ConnectionOwner {
             if let index = find(name) { owner.heard(index, body, pongs: pongs) }
         } else if kind.equals(owner.isSharded ? "ssubscribe" : "subscribe") {
             guard let index = reply.string(2).flatMap({ find($0) }) else { return }
-            if owner.set[index].state == .subscribing { confirmed() }
+            if owner.set.isAt(.subscribing, index) { confirmed() }
             owner.set.subscribed(index)
-            if case .user(let user) = owner.set[index].subject { owner.followed(user) }
+            if case .user(let user) = owner.set.subject(of: index) { owner.followed(user) }
         } else if kind.equals(owner.isSharded ? "sunsubscribe" : "unsubscribe") {
             guard let index = reply.string(2).flatMap({ find($0) }) else { return }
-            if owner.set[index].state == .unsubscribing {
+            if owner.set.isAt(.unsubscribing, index) {
                 confirmed()
             } else if owner.isSharded {
                 // The slot is leaving. It's asked for at once, where it was: the answer says where it is.
@@ -158,10 +158,7 @@ final class RedisSubscriber: ConnectionOwner {
     private func ponged() { pongs = ping }
 
     /// The place of a channel whose lane is ours; what comes of others was under way when they moved.
-    private func find(_ name: UnsafeRawBufferPointer) -> Int? {
-        guard let index = owner.set.find(name), lanes.contains(owner.set[index].lane) else { return nil }
-        return index
-    }
+    private func find(_ name: UnsafeRawBufferPointer) -> Int? { owner.set.place(of: name, in: lanes) }
 
     private func refused(_ reply: borrowing Reply) {
         guard let text = reply.string(0) else { return }

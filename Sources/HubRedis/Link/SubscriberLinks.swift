@@ -4,7 +4,13 @@ import HubNet
 /// All subscriber links together: what the node wants to hear, and one count of PINGs, so that a lane's positions are judged alike on
 /// whichever link it is.
 final class SubscriberLinks {
-    var set: SubscriptionSet
+    /// In memory of its own: a class's stored property pays a run-time check for each access. No method of the set calls back, so two accesses
+    /// never meet.
+    var set: SubscriptionSet {
+        _read { yield memory.pointee }
+        _modify { yield &memory.pointee }
+    }
+    private let memory: UnsafeMutablePointer<SubscriptionSet>
     /// PINGs sent on all links. A link tells the number of the last one that was answered: pub/sub messages of its lanes from before that
     /// PING have arrived.
     private(set) var pings: UInt64 = 0
@@ -15,10 +21,16 @@ final class SubscriberLinks {
     private unowned(unsafe) let backend: RedisBackend
 
     init(seed: UInt64, tipCheck: Span, slots: [Int], isSharded: Bool, backend: RedisBackend) {
-        set = SubscriptionSet(seed: seed, tipCheck: tipCheck)
+        memory = .allocate(capacity: 1)
+        memory.initialize(to: SubscriptionSet(seed: seed, tipCheck: tipCheck))
         self.slots = slots
         self.isSharded = isSharded
         self.backend = backend
+    }
+
+    deinit {
+        memory.deinitialize(count: 1)
+        memory.deallocate()
     }
 
     func nextPing() -> UInt64 {

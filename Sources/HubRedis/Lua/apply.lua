@@ -12,20 +12,30 @@ hookRules(ARGV[8], KEYS[6], KEYS[7])
 local idly = {o = 'b', a = 'd', i = 'i'}
 
 local function up(key, trail, kind, connection, value, floor, user)
-  local fields, connections, state, held = record(key, connection, value)
+  local fields, connections, state, held, real, awaited = record(key, connection, value)
   if not fields then return '!' .. connections end
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
   local added = redis.pcall('ZADD', LEASES, text(now + lease), user .. '|' .. connection)
   if type(added) == 'table' and added.err then return '!' .. added.err end
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
-  redis.call('ZREM', GRACE, user)
+  -- Whoever it is: online is what was held.
+  if real == 'online' then awaitNoMore(key, user, awaited) end
+  if state ~= 'offline' then
+    redis.call('ZREM', GRACE, user)
+  elseif not fields.s and floor == 0 then
+    -- Nobody has ever seen this user, and nobody does now: there's no state to keep.
+    return '0'
+  elseif fields.s and fields.s ~= 'offline' and isInGrace(user) then
+    -- Whose last connection that counts may still come back: an invisible one is no coming back.
+    return fields.v
+  end
   -- Behind what the node knows, the record has lost its last changes: watchers, who know them, would pass over what it says from now on.
   local isBehind = fields.s == state and floor > (tonumber(fields.v or '') or 0)
   if fields.s == state and not isBehind then return fields.v or '0' end
   local v = version(fields, floor, step)
   local at = isBehind and tonumber(fields.t or '') or now
-  -- Never seen, and invisible from the start: there's nothing to tell, and no moment to name.
+  -- Lost, and invisible now: there's nothing to tell, and no moment to name.
   local isSilent = not fields.s and (kind == 'r' or state == 'offline')
   if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
@@ -41,30 +51,41 @@ local function up(key, trail, kind, connection, value, floor, user)
   else
     cause = idly[string.sub(value, 1, 1)]
   end
-  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
+  if fields.s or state ~= 'offline' then note(trail, trailTTL, cause, state, v, now, '', place(connection, value)) end
   if not isSilent then event(user, fields.s, state, v, at) end
   return text(v)
 end
 
 local function down(key, trail, kind, connection, grace, floor, user)
-  local fields, connections, state, held = record(key, connection, nil)
+  local fields, connections, state, held, real, awaited = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
   if not held then return fields.v or '0' end
   redis.call('HDEL', key, 'c:' .. connection)
   local cause = kind == 'x' and 'x' or 'l'
-  if connections == 0 then
+  if real == 'offline' then
     if not fields.s or fields.s == 'offline' then
-      redis.call('PEXPIRE', key, tombstoneTTL)
+      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
       return fields.v or '0'
     end
+    -- It isn't the one that the grace waits for.
+    if isInvisible(held) and (#awaited > 0 or isInGrace(user)) then return fields.v end
+    -- One grace for all: a goodbye beside one that is awaited waits for that one.
+    grace = math.max(grace, awaitNoMore(key, user, awaited) - now)
+    state = real
     -- A clean leave is told at once, but not while others may still have to register again.
     if grace > 0 or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
       redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, held))
       redis.call('ZADD', GRACE, text(now + grace), user)
       return fields.v
     end
+  end
+  -- The grace is for what others would see of a page that is loaded again: also where it's still away without it.
+  if grace > 0 and real == 'away' and fields.s == 'online' and string.sub(held, 1, 1) == 'o' then
+    redis.call('HSET', key, 'c:~' .. connection, held, 'l', text(now) .. ';' .. cause .. place(connection, held))
+    redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
+    return fields.v
   end
   if fields.s == state then return fields.v end
   local v = version(fields, floor, step)

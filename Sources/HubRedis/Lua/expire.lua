@@ -24,10 +24,19 @@ local function settle(key, trail, user, connection, at, cause)
   elseif held then
     redis.call('HDEL', key, 'c:' .. connection)
   end
-  if connections == 0 then
+  -- One that was awaited: it was lost when it ended, not now.
+  if string.sub(connection, 1, 1) == '~' then
+    at = tonumber(string.match(fields.l or '', '^(%d+)') or '') or at
+    cause = 'l'
+  end
+  if state == 'offline' then
+    local isHidden = isInvisible(held)
+    -- The grace waits for one that counts, and ends by itself.
+    if isHidden and fields.s and fields.s ~= 'offline' and isInGrace(user) then return end
     redis.call('ZREM', GRACE, user)
-    if fields.s == 'offline' then
-      redis.call('PEXPIRE', key, tombstoneTTL)
+    -- Told already, or never seen at all.
+    if fields.s == 'offline' or isHidden and not fields.s then
+      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
       return
     end
     -- A record that was lost comes here too: watchers still show the user as online, so they're told.
@@ -35,7 +44,7 @@ local function settle(key, trail, user, connection, at, cause)
     if isOurs then
       redis.call('HSET', key, 's', 'offline', 'v', text(v), 't', text(at))
       redis.call('HDEL', key, 'l')
-      redis.call('PEXPIRE', key, tombstoneTTL)
+      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
     end
     note(trail, trailTTL, cause, 'offline', v, now, sweeper, where)
     event(user, fields.s, 'offline', v, at)

@@ -7,8 +7,8 @@ local function text(number) return string.format('%.0f', number) end
 
 local limit, interval, gapMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local hold, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
-local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa', 'e')
-if not (meta[1] or meta[2] or meta[3] or meta[4]) and redis.call('EXISTS', KEYS[3]) == 1 then
+local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa', 'e', 'v')
+if not (meta[1] or meta[2] or meta[3] or meta[4] or meta[5]) and redis.call('EXISTS', KEYS[3]) == 1 then
   return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
 end
 local swept = tonumber(meta[1] or '')
@@ -21,6 +21,8 @@ local ahead = {}
 for i = 1, 2 do ahead[i] = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LIMIT', 0, limit) end
 -- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
 redis.call('HSET', KEYS[3], 'sw', text(now))
+-- Where the versions of new records begin that tell no moment of their own (presence.lua): above whatever was before this partition's data.
+if not meta[5] then redis.call('HSET', KEYS[3], 'v', text(tonumber(clock[1]) * 1000000 + tonumber(clock[2]))) end
 if not swept then
   redis.call('HSET', KEYS[3], 'wa', text(now + hold))
 elseif now < swept or now - swept > gapMax then

@@ -13,3 +13,21 @@ local function generation(key, fresh)
   if not string.find(word, '^[a-z0-9]+$') or #word ~= 8 then error('FOREIGN the generation key does not hold a generation') end
   return word
 end
+
+-- Where there's no whole record: whether the channel has begun all the same, so that something of it is left. What isn't a hub's is an error: a
+-- hash without our fields or with another value than ours in one of them, a stream whose last entry isn't a publication.
+local function begun(meta, metaKey, streamKey)
+  local function isMark(text) return #text == 8 and string.find(text, '^[a-z0-9]+$') end
+  local epoch, offset, tag = meta[1], meta[2], meta[3]
+  local isAny = epoch or offset or tag
+  if isAny and (epoch and not isMark(epoch) or offset and not string.find(offset, '^%d+$') or tag and tag ~= '' and not isMark(tag))
+    or not isAny and redis.call('EXISTS', metaKey) == 1 then
+    error('FOREIGN the meta key holds a hash that is not a hub\'s')
+  end
+  if redis.call('EXISTS', streamKey) == 0 then return isAny end
+  local last = redis.call('XREVRANGE', streamKey, '+', '-', 'COUNT', 1)[1]
+  if last and not (string.find(last[1], '^%d+%-0$') and #last[2] == 6 and last[2][1] == 'g' and last[2][5] == 'd') then
+    error('FOREIGN the stream key holds a stream that is not a hub\'s')
+  end
+  return true
+end

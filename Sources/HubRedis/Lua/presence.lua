@@ -13,8 +13,8 @@ local micros = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local now = math.floor(micros / 1000)
 
 -- All keys are looked at before the first write: what isn't a hub's is an error then, and everything is left as it was.
-local MARKS = redis.call('HMGET', META, 'e', 's', 'g', 'sw', 'ho', 'wa', 'x')
-if not (MARKS[1] or MARKS[2] or MARKS[4] or MARKS[5] or MARKS[6]) and redis.call('EXISTS', META) == 1 then
+local MARKS = redis.call('HMGET', META, 'e', 's', 'g', 'sw', 'ho', 'wa', 'x', 'v')
+if not (MARKS[1] or MARKS[2] or MARKS[4] or MARKS[5] or MARKS[6] or MARKS[8]) and redis.call('EXISTS', META) == 1 then
   return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
 end
 redis.call('ZSCORE', LEASES, '')
@@ -22,14 +22,16 @@ redis.call('ZSCORE', GRACE, '')
 
 local STATES = {online = true, away = true, offline = true}
 
--- What stands in a user's record: its fields, how many connections, the state that they add up to, and what stands of
--- `connection`, nil when it isn't there.
--- It counts with `value` in place of what stands there, or not at all (nil). An invisible one counts as a connection but adds nothing.
+-- What stands in a user's record: its fields, how many connections, the state that they add up to, what stands of `connection` (nil when it
+-- isn't there), the state without those that are awaited, and the names of these.
+-- It counts with `value` in place of what stands there, or not at all (nil). An invisible one is a connection, but counts for nobody: the state
+-- is offline exactly where nobody that counts is there. One that was online and ended without a goodbye beside one that is away is awaited: it
+-- counts as online for the grace, under its name behind a tilde, with a deadline among the leases.
 -- nil and an error: the key holds something else.
 local function record(key, connection, value)
   local all = redis.pcall('HGETALL', key)
   if all.err then return nil, all.err end
-  local fields, connections, state, held, isOurs = {}, 0, 'offline', nil, true
+  local fields, connections, state, held, awaited, isOurs = {}, 0, 'offline', nil, {}, true
   local function add(text)
     connections = connections + 1
     local first = string.sub(text, 1, 1)
@@ -42,24 +44,40 @@ local function record(key, connection, value)
       if name ~= 'l' then isOurs = false end
     elseif string.sub(name, 3) == connection then
       held = all[i + 1]
+    elseif string.sub(name, 3, 3) == '~' then
+      awaited[#awaited + 1] = string.sub(name, 3)
     else
       add(all[i + 1])
     end
   end
   if not isOurs and not STATES[fields.s or ''] then return nil, 'FOREIGN the user\'s record is a hash that is not a hub\'s' end
   if value then add(value) end
-  return fields, connections, state, held
+  return fields, connections, #awaited > 0 and 'online' or state, held, state, awaited
 end
 
+local function isInvisible(value) return value and string.sub(value, 1, 1) == 'i' end
+
+-- While it runs, the last connection that counted is gone and nobody was told yet.
+local function isInGrace(user) return redis.call('ZSCORE', GRACE, user) end
+
+-- The largest version of the partition, where versions are rounded. It begins with the partition's first sweep (find), whose moment is nobody's.
+local top = tonumber(MARKS[8] or '')
+local isTopNew = false
+
 -- The next version of a record: it only grows, whatever Redis's clock does and whatever was lost. `step` (microseconds): it tells no more of
--- the time than last seen does. Of a record that is new, or was lost, it tells the time, so as to be above all that went before.
+-- the time than last seen does. A record that is new may have been there and be lost: it begins above all that the partition has seen, and
+-- above the one version more that nodes give by themselves to who has no record (decision 0036).
 local function version(fields, floor, step)
   local known = tonumber(fields.v or '')
   local v = (known or 0) + 1
   local moment = micros
-  if known and step > 1 then moment = micros - micros % step end
+  if step > 1 and (known or top) then
+    moment = micros - micros % step
+    if not known then v = top + 2 end
+  end
   if moment > v then v = moment end
   if floor + 1 > v then v = floor + 1 end
+  if step > 1 and v > (top or 0) then top, isTopNew = v, true end
   return v
 end
 
@@ -75,8 +93,24 @@ local function event(user, before, state, v, at)
   end
 end
 
+-- Forgets those that are awaited; the latest deadline of theirs.
+local function awaitNoMore(key, user, awaited)
+  local latest = 0
+  for i = 1, #awaited do
+    local member = user .. '|' .. awaited[i]
+    local deadline = tonumber(redis.call('ZSCORE', LEASES, member) or '')
+    if deadline and deadline > latest then latest = deadline end
+    redis.call('ZREM', LEASES, member)
+    redis.call('HDEL', key, 'c:' .. awaited[i])
+  end
+  return latest
+end
+
 -- Who and where a connection is, for the trail: its id, then what its field keeps behind the state's letter (node, device, since).
-local function place(connection, value) return #connection .. ':' .. connection .. string.sub(value or '', 3) end
+local function place(connection, value)
+  if string.sub(connection, 1, 1) == '~' then connection = string.sub(connection, 2) end
+  return #connection .. ':' .. connection .. string.sub(value or '', 3)
+end
 
 -- Notes a transition and its cause in the user's trail, for explain: state's letter (o, a, f), cause's letter, version, ms, length of the
 -- sweeper's name, that name, place. Kept: at least the last 50. A key of that name which isn't ours is left alone: nothing depends on the trail.
@@ -89,9 +123,10 @@ local function note(key, ttl, cause, state, v, at, by, where)
   redis.call('PEXPIRE', key, ttl)
 end
 
--- Publishes all events of this call as one feed publication, with a position like a channel's. A stream key that holds something else is left
+-- At the end of a call: keeps the largest version, and publishes all events as one feed publication, with a position like a channel's. A stream key that holds something else is left
 -- as it is: the feed does without, as the partition's `x` says for as long as that key is there.
 local function emit(newEpoch, tag)
+  if isTopNew then redis.call('HSET', META, 'v', text(top)) end
   if eventCount == 0 then return end
   local epoch, offset, previous = MARKS[1], tonumber(MARKS[2] or ''), MARKS[3] or ''
   local isNew = not epoch or #epoch ~= 8 or not offset

@@ -38,17 +38,11 @@ if not isNew then
   end
 end
 if isNew then
-  -- What can't be ours isn't touched: a hash without our fields, a stream whose last entry isn't a publication.
-  if not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[1]) == 1 then
-    return redis.error_reply('FOREIGN the meta key holds a hash that is not a hub\'s')
-  end
-  local last = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
-  if last and not (string.find(last[1], '^%d+%-0$') and #last[2] == 6 and last[2][1] == 'g' and last[2][5] == 'd') then
-    return redis.error_reply('FOREIGN the stream key holds a stream that is not a hub\'s')
-  end
+  -- What can't be ours isn't touched.
+  local isLeft = begun(meta, KEYS[1], KEYS[2])
   epoch, place, previous = ARGV[1], '1', ''
   -- After the origin, unless something is left of an earlier life: then whoever stands there may have missed it.
-  if not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[2]) == 0 then previous = generation(KEYS[5], ARGV[1]) end
+  if not isLeft then previous = generation(KEYS[5], ARGV[1]) end
 end
 redis.call('HSET', KEYS[1], 'e', epoch, 's', place, 'g', ARGV[2])
 if isNew then

@@ -2,7 +2,14 @@
 -- KEYS: 1 meta, 2 read positions, 3 live channel
 -- ARGV: 1 user, 2 offset, 3 ttl (ms), 4 publication, 5 users of a channel at most
 -- Reply: the offset that counts now. A position belongs to an epoch: one of an earlier epoch doesn't count, but for what went on into this one.
-local meta = redis.call('HMGET', KEYS[1], 'e', 'o', 'n')
+local meta = redis.call('HMGET', KEYS[1], 'e', 'o', 'n', 's')
+if not (meta[1] and #meta[1] == 8 and tonumber(meta[4] or '')) and redis.call('EXISTS', KEYS[1]) == 1 then
+  -- No whole record: one of ours that's broken has fields of our form.
+  local epoch, offset = meta[1], meta[4]
+  if not (epoch or offset) or epoch and not string.find(epoch, '^[a-z0-9]+$') or offset and not string.find(offset, '^%d+$') then
+    return redis.error_reply('FOREIGN the meta key holds a hash that is not a hub\'s')
+  end
+end
 local epoch = meta[1] or ''
 -- What a position counts for; nil: nothing.
 local function counted(offset, of)

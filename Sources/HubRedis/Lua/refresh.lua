@@ -3,7 +3,7 @@
 -- Reply: the indexes, from 0, of members whose lease or record is gone.
 local missing, isMissing = {}, {}
 -- Changes nothing, and is a first write that works when memory is full, after which ZADD does too.
-redis.call('PERSIST', KEYS[1])
+redis.call('ZREM', KEYS[1], '')
 for i = 2, #KEYS do
   -- What holds something else by now is gone for us, and gets no time to live.
   local isOthers = type(redis.pcall('HLEN', KEYS[i])) == 'table'

@@ -10,14 +10,35 @@ local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 100
 local acknowledged = now - tonumber(ARGV[4])
 local function text(number) return string.format('%.0f', number) end
 
-local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'a')
+-- When the generation that holds now was made; nil: there's none. Its first letter says for how long that was (origin.lua), so what's left of it
+-- tells when.
+local function made()
+  local word = redis.call('GET', KEYS[5])
+  if not word then return nil end
+  local left = redis.call('PTTL', KEYS[5])
+  if left < 0 or not string.find(word, '^[a-z0-9]+$') or #word ~= 8 then
+    return redis.error_reply('FOREIGN the generation key does not hold a generation')
+  end
+  return now + left - tonumber(text(302400000 * (1 + (string.byte(word) - 48) / 75)))
+end
+
+local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'a', 'o')
 local epoch, offset, tag = meta[1], tonumber(meta[2] or ''), meta[3] or ''
 local place = tonumber(ARGV[2])
 
 if epoch and #epoch == 8 and offset then
   if epoch ~= ARGV[1] then
-    -- One that began since: a channel that began anew, or another node was first. An older one is what was before; so is one that doesn't say.
-    if (tonumber(meta[4] or '') or 0) >= acknowledged then return {'told'} end
+    -- An older one is what was before; so is one that doesn't say. One that began since: a channel that began anew, or another node was first.
+    local began = tonumber(meta[4] or '') or 0
+    if began >= acknowledged then
+      if meta[5] then return {'told'} end
+      -- Who stood at the origin that it began from isn't told by that, and may have stood there before the acknowledgement, if the generation
+      -- is that old: where an old master went on acknowledging after its successor was asked. One that ended since doesn't say how old it was.
+      local origin = made()
+      if type(origin) == 'table' then return origin end
+      -- A script's clock and its keys' may differ by one.
+      if origin and origin >= acknowledged and origin <= began + 1 then return {'told'} end
+    end
   elseif offset == place then
     if tag == ARGV[3] then return {'stands'} end
   elseif offset > place then
@@ -39,17 +60,12 @@ else
   -- A record that isn't whole begins anew with the next publication, and a stream without a record is nobody's continuation.
   if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('EXISTS', KEYS[2]) == 1 then return {'told'} end
   -- It had begun, and is as if it never had. Who stands at the origin of a generation that was made since can't have stood there before.
-  local word = redis.call('GET', KEYS[5])
-  if not word then return {'told'} end
-  local left = redis.call('PTTL', KEYS[5])
-  if left < 0 or not string.find(word, '^[a-z0-9]+$') or #word ~= 8 then
-    return redis.error_reply('FOREIGN the generation key does not hold a generation')
-  end
-  -- Its first letter says for how long it was made (origin.lua), so what's left of it tells when.
-  local span = math.floor(302400000 * (1 + (string.byte(word) - 48) / 75))
-  if now + left - span >= acknowledged then return {'told'} end
+  local origin = made()
+  if type(origin) == 'table' then return origin end
+  if not origin or origin >= acknowledged then return {'told'} end
   offset, tag = 0, ARGV[7]
-  redis.call('HSET', KEYS[1], 'e', ARGV[6], 's', '0', 'g', tag, 'a', text(now))
+  -- Renewed, so that no other node's look does it once more; from itself, since nothing goes on into it.
+  redis.call('HSET', KEYS[1], 'e', ARGV[6], 's', '0', 'g', tag, 'a', text(now), 'o', ARGV[6], 'n', '0')
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[8])
 local position = text(offset) .. ':' .. ARGV[6] .. ':' .. tag

@@ -100,6 +100,8 @@ enum PresenceReplies {
         var connections: [PresenceRecord.Connection] = []
         var lastProof: UInt64 = 0
         var close: PresenceTransition?
+        var awaitedUntil: UInt64?
+        var places = 0
         for index in stride(from: 3, to: 3 + fields, by: 2) {
             guard let name = reply.string(index), let value = reply.string(index + 1) else { return nil }
             if name.equals("s") {
@@ -112,11 +114,18 @@ enum PresenceReplies {
             } else if name.equals("l") {
                 close = TrailEntry.close(value)
             } else if name.hasPrefix("c:") {
-                guard connections.count < deadlineCount, let parsed = ConnectionValue.parse(value),
+                guard places < deadlineCount, let parsed = ConnectionValue.parse(value),
                     let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[2...]))
                 else { return nil }
-                let deadline = reply.string(deadlines + 1 + connections.count)?.decimal ?? 0
-                lastProof = max(lastProof, deadline > lease.milliseconds ? deadline - lease.milliseconds : 0)
+                let deadline = reply.string(deadlines + 1 + places)?.decimal ?? 0
+                places += 1
+                if name[2] == UInt8(ascii: "~") {
+                    awaitedUntil = max(awaitedUntil ?? 0, deadline)
+                    continue
+                }
+                if parsed.state != .invisible {
+                    lastProof = max(lastProof, deadline > lease.milliseconds ? deadline - lease.milliseconds : 0)
+                }
                 connections.append(
                     PresenceRecord.Connection(
                         connection: connection, node: parsed.node, device: parsed.device, state: parsed.state, since: parsed.since,
@@ -125,17 +134,22 @@ enum PresenceReplies {
         }
         let graceDeadline = reply.string(grace)?.decimal
         let graceLeft = graceDeadline.map { $0 > now ? $0 - now : 0 }
-        if !connections.isEmpty {
-            let states = connections.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
-            let status: PresenceStatus = states.contains(.online) ? .online : states.contains(.away) ? .away : .offline
+        // Those that count: in a grace there are none, and who is invisible changes nothing of it.
+        let shown = connections.filter { $0.state != .invisible }
+        let isAwaited = awaitedUntil.map { $0 > now } ?? false
+        if !shown.isEmpty || isAwaited {
+            let states = shown.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
+            let status: PresenceStatus = isAwaited || states.contains(.online) ? .online : states.contains(.away) ? .away : .offline
             if status == .offline && change.status != .offline { change.lastSeen = max(change.lastSeen, lastProof) }
             change.status = status
-        } else if graceLeft == 0 {
+        } else if graceLeft == 0 || graceLeft == nil && (!connections.isEmpty || awaitedUntil != nil) {
+            if change.status != .offline, let close { change.lastSeen = close.time }
             change.status = .offline
         }
         var record = PresenceRecord(change: change, connections: connections, graceLeft: graceLeft, now: now)
         // Of a grace that was cancelled it may still stand there.
-        if graceLeft != nil { record.close = close }
+        if graceLeft != nil || isAwaited { record.close = close }
+        if isAwaited, let awaitedUntil { record.awaitedLeft = awaitedUntil - now }
         return record
     }
 
@@ -158,10 +172,9 @@ enum PresenceReplies {
         var nodes: [NodeEntry] = []
         for index in stride(from: 2, to: 1 + count, by: 3) {
             guard let incarnation = reply.string(index).flatMap({ Name(validating: $0) }), let left = reply.string(index + 1)?.decimal,
-                var facts = reply.string(index + 2), let connections = facts.take(until: UInt8(ascii: ";"), limit: 19)?.decimal
+                let text = reply.string(index + 2), let (facts, name) = NodeFactsText.parse(text)
             else { continue }
-            let name = Name(validating: facts) ?? incarnation
-            nodes.append(NodeEntry(incarnation: incarnation, name: name, left: left, connections: connections))
+            nodes.append(NodeEntry(incarnation: incarnation, name: name ?? incarnation, left: left, facts: facts))
         }
         return nodes
     }

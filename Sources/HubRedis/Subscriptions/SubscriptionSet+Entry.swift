@@ -99,6 +99,7 @@ extension SubscriptionSet {
         package var lane: Int { Int(laneNumber) }
 
         package var waiters: [Waiter] { passing?.waiters ?? [] }
+        var isAwaited: Bool { passing.map { !$0.waiters.isEmpty } ?? false }
         var lingerUntil: Instant { passing?.lingerUntil ?? .distantFuture }
 
         mutating func changeWaiters(_ body: (inout [Waiter]) -> Void) { pass { body(&$0.waiters) } }

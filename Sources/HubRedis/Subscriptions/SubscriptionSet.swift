@@ -27,6 +27,8 @@ package struct SubscriptionSet {
     /// Indexes whose history is to be read.
     private var toFill = LaneQueue()
     private var lingering = Ring<Int>()
+    /// Whose waiters' time ends when, in that order. Hints like the others: a place may mean another channel by then.
+    private var patience = Queue<(index: Int, deadline: Instant)>()
     /// Wanted entries that aren't live; in all, and of each lane.
     package private(set) var unready = 0
     private var unreadyOfLane = [Int](repeating: 0, count: Lane.count)
@@ -50,11 +52,28 @@ package struct SubscriptionSet {
 
     package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
     package func find(_ name: [UInt8]) -> Int? { table.find(name) }
+
+    // What each message and each confirmation asks. `mutating`, though nothing is changed: an object that owns the set would ask a copy, and
+    // count a reference for each of its parts.
+
+    /// The place of a channel whose lane is among `lanes`.
+    mutating func place(of name: UnsafeRawBufferPointer, in lanes: LaneSet) -> Int? {
+        guard let index = table.find(name), let lane = entries[index]?.lane, lanes.contains(lane) else { return nil }
+        return index
+    }
+    mutating func isAt(_ state: State, _ index: Int) -> Bool { entries[index]?.state == state }
+    mutating func subject(of index: Int) -> Subject { self[index].subject }
+    mutating func position(of index: Int) -> Position? { self[index].chain.position }
+    mutating func generation(of index: Int) -> UInt32 { self[index].generation }
+
     package func name(_ index: Int) -> [UInt8] { table.name(index) }
 
+    /// Lent: who looks at one field counts none of its references.
     package subscript(index: Int) -> Entry {
-        guard let entry = entries[index] else { preconditionFailure("subscription \(index) is gone") }
-        return entry
+        _read {
+            precondition(entries[index] != nil, "that subscription is gone")
+            yield entries[index]!
+        }
     }
 
     /// Whether `index` still means what it meant when `generation` was noted.
@@ -71,7 +90,12 @@ package struct SubscriptionSet {
                 $0.isWanted = true
                 $0.isExpired = false
             }
-            if self[index].state == .absent { queueSubscribe(index) }
+            switch self[index].state {
+            case .absent: queueSubscribe(index)
+            // Its place may have been refused.
+            case .unread: toRead.append(index, lane: self[index].lane)
+            case .subscribing, .reading, .live, .unsubscribing: break
+            }
             return index
         }
         // A reused index must not be taken for what it meant before.
@@ -100,7 +124,10 @@ package struct SubscriptionSet {
         }
     }
 
-    package mutating func wait(_ index: Int, _ waiter: Waiter) { entries[index]?.changeWaiters { $0.append(waiter) } }
+    package mutating func wait(_ index: Int, _ waiter: Waiter) {
+        entries[index]?.changeWaiters { $0.append(waiter) }
+        patience.append((index, waiter.deadline))
+    }
 
     package mutating func takeWaiters(_ index: Int) -> [Waiter] {
         guard entries[index]?.waiters.isEmpty == false else { return [] }
@@ -110,9 +137,10 @@ package struct SubscriptionSet {
 
     /// Takes the waiters whose deadline has passed, from entries that aren't live; each with its subject.
     package mutating func takeOverdue(at now: Instant) -> [(Subject, RequestTag)] {
-        guard unready > 0 else { return [] }
         var overdue: [(Subject, RequestTag)] = []
-        for index in entries.indices {
+        // Those in front that nobody waits for any more needn't wait for their time.
+        while let (index, deadline) = patience.first, deadline <= now || entries[index]?.isAwaited != true {
+            _ = patience.popFirst()
             guard let entry = entries[index], entry.waiters.contains(where: { $0.deadline <= now }) else { continue }
             overdue += entry.waiters.filter { $0.deadline <= now }.map { (entry.subject, $0.tag) }
             entries[index]?.changeWaiters { $0.removeAll { $0.deadline <= now } }
@@ -231,6 +259,17 @@ package struct SubscriptionSet {
         toRead.append(index, lane: self[index].lane)
     }
 
+    package func isLive(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) && self[index].state == .live }
+
+    /// The position can't be read by anybody: what's there isn't a hub's. True if nobody was told of a place in that channel; then it's let go
+    /// like one that nobody wants, and whoever wants it next has it read anew.
+    package mutating func refuse(_ index: Int, at now: Instant) -> Bool {
+        guard self[index].state == .reading, self[index].chain.position == nil else { return false }
+        change(index) { $0.state = .unread }
+        unwant(index, at: now)
+        return true
+    }
+
     /// The position was read. nil: it no longer matters, a message has set it, or the link has changed. A channel that isn't there fills the
     /// hole, or its tip was checked and isn't what it should be.
     package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
@@ -254,7 +293,7 @@ package struct SubscriptionSet {
 
     /// Whether a message that comes now is the first word on where its channel is: then those who wait begin before it. Not while the
     /// subscription is being made or given up: what comes then isn't followed by what comes next.
-    package func beginsWithMessage(_ index: Int) -> Bool {
+    package mutating func beginsWithMessage(_ index: Int) -> Bool {
         switch self[index].state {
         case .unread, .reading, .live: self[index].chain.position == nil
         case .absent, .subscribing, .unsubscribing: false

@@ -9,4 +9,13 @@ package enum AskKind: Int, Sendable, CaseIterable {
         case .publish: "publish"
         }
     }
+
+    /// In what nodes tell each other.
+    package var letter: UInt8 {
+        switch self {
+        case .connect: UInt8(ascii: "c")
+        case .subscribe: UInt8(ascii: "s")
+        case .publish: UInt8(ascii: "p")
+        }
+    }
 }

@@ -161,7 +161,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     /// What `announce` answers.
     func list() -> Result<[NodeEntry], WireError>? {
         let tag = tag()
-        store.announce(connections: 3, tag: tag, at: fixture.now)
+        store.announce(NodeFacts(connections: 3), tag: tag, at: fixture.now)
         _ = fixture.run { nodeLists[tag] != nil }
         return nodeLists[tag]
     }
@@ -169,7 +169,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     /// The incarnations of the nodes that live, this one among them.
     func announce() -> [Name] {
         let tag = tag()
-        store.announce(connections: 3, tag: tag, at: fixture.now)
+        store.announce(NodeFacts(connections: 3), tag: tag, at: fixture.now)
         _ = fixture.run { nodeLists[tag] != nil }
         return ((try? nodeLists[tag]?.get()) ?? []).map(\.incarnation)
     }

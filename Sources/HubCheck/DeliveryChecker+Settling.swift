@@ -1,0 +1,100 @@
+import HubBase
+import HubWire
+
+/// What's judged when all is over.
+extension DeliveryChecker {
+    /// All is quiet: whoever is subscribed must have everything. Call it once.
+    package mutating func finish() -> CheckReport {
+        for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
+        for channel in channels.indices {
+            settleOrder(of: channel)
+            settleRefused(of: channel)
+            countTakenBack(of: channel)
+            if tellsAll { settleTakenBack(of: channel) }
+        }
+        report.unanswered =
+            report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
+        return report
+    }
+
+    private mutating func settle(_ reader: Reader, _ seat: Seat) {
+        report.subscriptions += 1
+        for untold in reader.takenBack + reader.passedOver { find(.lost, seat.channel, seat.client, untold.text) }
+        let channel = channels[seat.channel]
+        // The last one in time: what was acknowledged further on before was taken back.
+        guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
+        if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
+        if reader.cursor.isOrigin {
+            guard let newest = channel.latest.values.max(by: { $0.at < $1.at }), newest.at > reader.since else { return }
+            find(
+                .lost, seat.channel, seat.client,
+                "is at \(reader.cursor); \(newest.message), acknowledged at \(newest.position), never came")
+        } else if reader.cursor.epoch == last.epoch {
+            guard reader.cursor.offset < last.offset else { return }
+            let missing = last.offset - reader.cursor.offset
+            find(.lost, seat.channel, seat.client, "is at \(reader.cursor); \(missing) up to \(last), which was acknowledged, never came")
+        } else if let own = channel.epochs[reader.cursor.epoch], own > order {
+            // It was brought to a newer epoch, and told.
+            return
+        } else {
+            find(.lost, seat.channel, seat.client, "is at \(reader.cursor), and was never told of the epoch of \(last)")
+        }
+    }
+
+    /// What one client sent once each, without waiting, stands in the order of sending.
+    private mutating func settleOrder(of channel: Int) {
+        var lines: [Int: [(number: Int, position: Position)]] = [:]
+        for sent in channels[channel].messages.values where sent.attempts == 1 {
+            guard let position = sent.acknowledged ?? sent.seen else { continue }
+            // What was taken back has no place any more.
+            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
+            if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append((sent.number, position)) }
+        }
+        for (client, line) in lines {
+            let ordered = line.sorted { $0.number < $1.number }
+            for (earlier, later) in zip(ordered, ordered.dropFirst())
+            where earlier.position.epoch == later.position.epoch && earlier.position.offset >= later.position.offset {
+                find(.outOfOrder, channel, client, "sent the message at \(earlier.position) before the one at \(later.position)")
+            }
+        }
+    }
+
+    /// Acknowledged at a place where somebody was handed another message.
+    private mutating func countTakenBack(of channel: Int) {
+        for sent in channels[channel].messages.values {
+            guard let position = sent.acknowledged else { continue }
+            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            if let standing, standing.count > 1 { report.takenBack += 1 }
+        }
+    }
+
+    /// Whoever was brought past a place without the message that was acknowledged there hasn't been told that it's gone.
+    private mutating func settleTakenBack(of channel: Int) {
+        for (place, standing) in channels[channel].places where standing.count > 1 {
+            for one in standing {
+                guard let message = one.message, !excused.contains(message),
+                    channels[channel].messages[message]?.acknowledged
+                        == Position(epoch: place.epoch, offset: place.offset, tag: one.tag)
+                else { continue }
+                for (seat, reader) in readers
+                where seat.channel == channel && reader.isSubscribed && reader.cursor.epoch == place.epoch
+                    && reader.base < place.offset && place.offset <= reader.cursor.offset && !reader.got.contains(message)
+                {
+                    find(
+                        .lost, channel, seat.client,
+                        "is at \(reader.cursor); \(message), acknowledged as \(place.offset).\(one.tag), was taken back, and it wasn't told"
+                    )
+                }
+            }
+        }
+    }
+
+    /// Each of its attempts was refused for good, and somebody was handed it.
+    private mutating func settleRefused(of channel: Int) {
+        for (message, sent) in channels[channel].messages where sent.refusals > 0 && sent.refusals == sent.attempts {
+            guard let position = sent.acknowledged ?? sent.seen else { continue }
+            find(.contradiction, channel, sent.client, "was refused \(message) for good, which stands at \(position) all the same")
+        }
+    }
+}
