@@ -52,7 +52,7 @@ package enum ReportSummary {
     /// One line. Latencies in milliseconds, of deliveries to normal bots.
     package static func json(_ measures: Measures, _ judging: Judging) -> String {
         func object(_ counts: [String: UInt64]) -> String {
-            "{" + counts.sorted { $0.key < $1.key }.map { "\(quoted($0.key)):\($0.value)" }.joined(separator: ",") + "}"
+            "{" + counts.sorted { $0.key < $1.key }.map { "\(SwarmReport.quoted($0.key)):\($0.value)" }.joined(separator: ",") + "}"
         }
         func times(_ histogram: SparseHistogram) -> String {
             let parts = [("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9)].map {
@@ -61,16 +61,16 @@ package enum ReportSummary {
             return "{" + parts.joined(separator: ",") + ",\"max\":\(SwarmReport.milliseconds(histogram.max)),\"count\":\(histogram.count)}"
         }
         let lanes = measures.lanes.sorted { $0.key < $1.key }.map { lane, histogram in
-            quoted(lane.population == .normal ? lane.kind : "hostile.\(lane.kind)") + ":" + times(histogram)
+            SwarmReport.quoted(lane.population == .normal ? lane.kind : "hostile.\(lane.kind)") + ":" + times(histogram)
         }
         let judged = judging.judgements.map {
-            "{\"expectation\":\(quoted($0.expectation)),\"measured\":\(quoted($0.measured)),\"kept\":\($0.isKept)}"
+            "{\"expectation\":\(SwarmReport.quoted($0.expectation)),\"measured\":\(SwarmReport.quoted($0.measured)),\"kept\":\($0.isKept)}"
         }
-        func texts(_ all: [String]) -> String { "[" + all.map(quoted).joined(separator: ",") + "]" }
-        let counters = measures.counters.sorted { $0.key < $1.key }.map { (quoted($0.key), "\($0.value)") }
+        func texts(_ all: [String]) -> String { "[" + all.map(SwarmReport.quoted).joined(separator: ",") + "]" }
+        let counters = measures.counters.sorted { $0.key < $1.key }.map { (SwarmReport.quoted($0.key), "\($0.value)") }
         let fields: [(String, String)] =
             [
-                ("\"scenario\"", quoted(measures.scenario)), ("\"seed\"", "\(measures.seed)"), ("\"bots\"", "\(measures.bots)"),
+                ("\"scenario\"", SwarmReport.quoted(measures.scenario)), ("\"seed\"", "\(measures.seed)"), ("\"bots\"", "\(measures.bots)"),
                 ("\"workers\"", "\(measures.workers)"), ("\"seconds\"", ReportNumbers.decimal(measures.measuredSeconds, digits: 3)),
             ] + counters + [
                 ("\"lost\"", "\(measures.violations["lost"] ?? 0)"), ("\"duplicated\"", "\(measures.violations["duplicated"] ?? 0)"),
@@ -82,20 +82,6 @@ package enum ReportSummary {
                 ("\"interrupted\"", "\(measures.isInterrupted)"), ("\"ok\"", "\(judging.isKept)"),
             ]
         return "{" + fields.map { "\($0.0):\($0.1)" }.joined(separator: ",") + "}"
-    }
-
-    /// A JSON string (RFC 8259 §7).
-    static func quoted(_ text: String) -> String {
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case "\u{0}"..."\u{1F}": quoted += " "
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }
 
