@@ -1,14 +1,9 @@
 import HubBase
-import HubClient
 
-/// What `hub-swarm` was asked for, checked. Pure: secrets are read elsewhere, only their places are here.
+/// What `hub-swarm` with flags alone was asked for, checked.
 package struct SwarmOptions: Sendable, Equatable {
-    package enum KeySource: Sendable, Equatable {
-        case environment(String)
-        case file(String)
-    }
-
-    package var urls: [HubURL]
+    /// Where it goes. A run with flags speaks JSON, from whatever address the system takes.
+    package var target: SwarmTarget
     package var bots = 100
     package var rooms = 10
     package var seconds: UInt64 = 10
@@ -16,13 +11,6 @@ package struct SwarmOptions: Sendable, Equatable {
     package var rate = 0.1
     /// Bytes of each payload; the fields need some 80 anyway.
     package var size = 0
-    /// nil: a hub in development mode, which takes names from the URL.
-    package var key: KeySource?
-    package var kid: String?
-    /// A PEM file of certificates to believe over TLS; nil: the system's.
-    package var authorities: String?
-    /// Believes anybody.
-    package var isInsecure = false
     /// Connections a second while joining.
     package var connectRate = 500.0
     package var isJSON = false
@@ -35,25 +23,13 @@ package struct SwarmOptions: Sendable, Equatable {
     package static let parser = CommandLineParser(
         program: "hub-swarm",
         summary: "Bots that chat in rooms, and a check that everybody got everything once and in order.",
-        flags: [
-            CommandLineParser.Flag(
-                "url", value: "URL", isRepeatable: true,
-                help: "Hub or load balancer; several: repeat, or commas (default: HUB_URL, else http://127.0.0.1:8080)."),
+        flags: SwarmTarget.placeFlags + [
             CommandLineParser.Flag("bots", value: "N", help: "How many bots (default 100)."),
             CommandLineParser.Flag("rooms", value: "M", help: "How many rooms they share (default 10)."),
             CommandLineParser.Flag("seconds", value: "T", help: "How long they talk, after all have joined (default 10)."),
             CommandLineParser.Flag("rate", value: "R", help: "Messages a second of each bot (default 0.1)."),
             CommandLineParser.Flag("size", value: "BYTES", help: "Bytes of each payload (default: the fewest possible, some 80)."),
             CommandLineParser.Flag("connect-rate", value: "C", help: "Connections a second while joining (default 500)."),
-            CommandLineParser.Flag(
-                "token-key-env", value: "VARIABLE",
-                help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
-            CommandLineParser.Flag("token-key-file", value: "FILE", help: "The same, with the secret in a file."),
-            CommandLineParser.Flag(
-                "ca", value: "FILE",
-                help: "Over TLS, believe whom these certificates (PEM) vouch for (default: SSL_CERT_FILE, else the system's)."),
-            CommandLineParser.Flag("insecure", help: "Over TLS, believe anybody: for tests only."),
-            CommandLineParser.Flag("kid", value: "KID", help: "Which of the hub's keys the secret is."),
             CommandLineParser.Flag("seed", value: "SEED", help: "Of all random choices (default: a random one, which is printed)."),
             CommandLineParser.Flag("json", help: "Print the summary as JSON."),
             CommandLineParser.Flag("version", help: "Print the version."),
@@ -72,15 +48,7 @@ package struct SwarmOptions: Sendable, Equatable {
 
     /// `defaultURL` and `defaultSeed` count when the flags aren't given.
     package init(_ arguments: CommandLineArguments, defaultURL: String, defaultSeed: UInt64) throws(CommandLineError) {
-        let given = arguments.values("url").flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
-        urls = []
-        for text in given.isEmpty ? [defaultURL] : given {
-            do throws(HubURL.Malformed) {
-                urls.append(try HubURL(text))
-            } catch {
-                throw CommandLineError("\(given.isEmpty ? "HUB_URL" : "--url"): \(error)")
-            }
-        }
+        target = try SwarmTarget(arguments, defaultURL: defaultURL)
         seed = try Self.number(arguments, "seed", 0...UInt64.max, "a whole number") ?? defaultSeed
         if let value = try Self.number(arguments, "bots", 1...UInt64(Self.botsMax), "from 1 to 1000000") { bots = Int(value) }
         if let value = try Self.number(arguments, "rooms", 1...UInt64(Self.botsMax), "from 1 to 1000000") { rooms = Int(value) }
@@ -88,16 +56,6 @@ package struct SwarmOptions: Sendable, Equatable {
         if let value = try Self.number(arguments, "size", 0...1_048_576, "from 0 to 1048576") { size = Int(value) }
         rate = try Self.decimal(arguments, "rate", 0...1000) ?? rate
         connectRate = try Self.decimal(arguments, "connect-rate", 1...100_000) ?? connectRate
-        switch (arguments.value("token-key-env"), arguments.value("token-key-file")) {
-        case (nil, nil): key = nil
-        case (let name?, nil): key = .environment(name)
-        case (nil, let path?): key = .file(path)
-        case (_?, _?): throw CommandLineError("give --token-key-env or --token-key-file, not both")
-        }
-        kid = arguments.value("kid")
-        if kid != nil, key == nil { throw CommandLineError("--kid names a key; give it with --token-key-env or --token-key-file") }
-        authorities = arguments.value("ca")
-        isInsecure = arguments.has("insecure")
         isJSON = arguments.has("json")
         // Not asked for, so not an error.
         if !arguments.has("rooms") { rooms = min(rooms, bots) }

@@ -5,9 +5,14 @@ import HubClient
 package struct SwarmTarget: Sendable, Equatable {
     package enum Format: String, Sendable, CaseIterable { case json, msgpack, short }
 
+    package enum KeySource: Sendable, Equatable {
+        case environment(String)
+        case file(String)
+    }
+
     package var urls: [HubURL]
     /// nil: a hub in development mode, which takes names from the URL.
-    package var key: SwarmOptions.KeySource?
+    package var key: KeySource?
     package var kid: String?
     /// A PEM file of certificates to believe over TLS; nil: the system's.
     package var authorities: String?
@@ -20,16 +25,11 @@ package struct SwarmTarget: Sendable, Equatable {
 
     package static let sourcesMax = 1_000
 
-    package static let flags: [CommandLineParser.Flag] = [
+    /// The hubs, and how to be let in there.
+    package static let placeFlags: [CommandLineParser.Flag] = [
         CommandLineParser.Flag(
             "url", value: "URL", isRepeatable: true,
             help: "Hub or load balancer; several: repeat, or commas (default: HUB_URL, else http://127.0.0.1:8080)."),
-        CommandLineParser.Flag(
-            "format", value: "FORMAT", help: "What the bots speak: json, msgpack, or short (hub.v1.msgpack.short); default json."),
-        CommandLineParser.Flag("deflate", help: "Offer permessage-deflate."),
-        CommandLineParser.Flag(
-            "source-addresses", value: "LIST", isRepeatable: true,
-            help: "Connect from these addresses in turn, each with ports of its own: 127.0.0.2, or 127.0.0.2-127.0.0.9."),
         CommandLineParser.Flag(
             "token-key-env", value: "VARIABLE",
             help: "Mint a token for each bot with this HS256 secret (default: none, for a hub in --dev)."),
@@ -40,6 +40,17 @@ package struct SwarmTarget: Sendable, Equatable {
             help: "Over TLS, believe whom these certificates (PEM) vouch for (default: SSL_CERT_FILE, else the system's)."),
         CommandLineParser.Flag("insecure", help: "Over TLS, believe anybody: for tests only."),
     ]
+    /// How the bots speak, and from where.
+    package static let speechFlags: [CommandLineParser.Flag] = [
+        CommandLineParser.Flag(
+            "format", value: "FORMAT", help: "What the bots speak: json, msgpack, or short (hub.v1.msgpack.short); default json."),
+        CommandLineParser.Flag("deflate", help: "Offer permessage-deflate."),
+        CommandLineParser.Flag(
+            "source-addresses", value: "LIST", isRepeatable: true,
+            help: "Connect from these addresses in turn, each with ports of its own: 127.0.0.2, or 127.0.0.2-127.0.0.9."),
+    ]
+
+    package static let flags = placeFlags + speechFlags
 
     /// `defaultURL` counts when no flag names one.
     package init(_ arguments: CommandLineArguments, defaultURL: String) throws(CommandLineError) {

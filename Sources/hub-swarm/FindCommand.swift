@@ -57,7 +57,7 @@ enum FindCommand {
     /// Known to a scenario's run alone.
     private static let scenarioFlags =
         [CommandLineParser.Flag("set", value: "KEY=VALUE", isRepeatable: true, help: "With a scenario: change a value of it.")]
-        + SwarmTarget.flags.filter { ["format", "deflate", "source-addresses"].contains($0.name) }
+        + SwarmTarget.speechFlags
 
     private struct Search {
         let options: KneeOptions

@@ -26,9 +26,9 @@ enum FlagsCommand {
         try MeasuresFile.check(reporting)
         if reporting.workers > 0 { return try coordinate(arguments, options, reporting) }
         try options.take(WorkersPart(arguments))
-        let trust = try ServerTrust(file: options.authorities, isInsecure: options.isInsecure)
-        if trust == .anyone, options.urls.contains(where: \.isSecure) { StandardError.write("hub-swarm: \(ServerTrust.warning)\n") }
-        let tokens: TokenSource? = if let key = options.key { try TokenSource(key, kid: options.kid) } else { nil }
+        let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)
+        if trust == .anyone, options.target.urls.contains(where: \.isSecure) { StandardError.write("hub-swarm: \(ServerTrust.warning)\n") }
+        let tokens: TokenSource? = if let key = options.target.key { try TokenSource(key, kid: options.target.kid) } else { nil }
         return try perform(options, reporting, tokens, trust)
     }
 
@@ -40,7 +40,7 @@ enum FlagsCommand {
         do throws(NetError) {
             // Before any other thread, so that they all leave signals to it.
             let interrupts = try Interrupts()
-            let routes = try ClientFleet.routes(to: options.urls, trust: trust)
+            let routes = try ClientFleet.routes(to: options.target.urls, trust: trust)
             let shortage = options.shortage(
                 descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(),
                 destinations: Set(routes.map(\.address)).count)
@@ -51,7 +51,7 @@ enum FlagsCommand {
             (report, measures, outcome) = swarm.execute()
             sampler?.finish(into: &measures)
             if case .unreachable(let why) = outcome {
-                fail("no bot could connect to \(options.urls.map(\.description).joined(separator: ", ")): \(why)", code: 3)
+                fail("no bot could connect to \(options.target.urls.map(\.description).joined(separator: ", ")): \(why)", code: 3)
             }
         } catch {
             fail(error.description, code: 3)
@@ -78,7 +78,7 @@ enum FlagsCommand {
             bots: UInt64(options.bots), title: "\(options.bots) bots",
             start: Clock.now() + .milliseconds(300 + 30 * UInt64(reporting.workers)),
             seed: options.seed)
-        let trust = try ServerTrust(file: options.authorities, isInsecure: options.isInsecure)
+        let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)
         var measures: Measures
         do throws(NetError) {
             let interrupts = try Interrupts()
@@ -96,7 +96,7 @@ enum FlagsCommand {
 
     /// Descriptors are each worker's, ports are the machine's.
     private static func shortage(_ all: SwarmOptions, _ first: SwarmOptions, _ trust: ServerTrust) throws(NetError) -> String? {
-        let destinations = Set(try ClientFleet.routes(to: all.urls, trust: trust).map(\.address)).count
+        let destinations = Set(try ClientFleet.routes(to: all.target.urls, trust: trust).map(\.address)).count
         let ports = ProcessLimits.ephemeralPorts()
         return first.shortage(descriptors: ProcessLimits.raiseDescriptors(), ports: ports, destinations: destinations)
             ?? all.shortage(descriptors: .max, ports: ports, destinations: destinations)

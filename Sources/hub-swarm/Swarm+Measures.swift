@@ -16,7 +16,7 @@ extension Swarm {
             ["seconds", String(options.seconds)], ["rate", ReportNumbers.significant(options.rate)], ["size", String(options.size)],
             ["connect-rate", ReportNumbers.significant(options.connectRate * Double(options.part.count))],
         ]
-        measures.environment = ReportCommand.environment(urls: options.urls.map(\.description))
+        measures.environment = ReportCommand.environment(urls: options.target.urls.map(\.description))
         return measures
     }
 

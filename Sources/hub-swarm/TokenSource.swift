@@ -10,7 +10,7 @@ struct TokenSource {
     private let key: TokenKey
 
     /// Throws when the secret can't be read; a sentence for people.
-    init(_ source: SwarmOptions.KeySource, kid: String?) throws(CommandLineError) {
+    init(_ source: SwarmTarget.KeySource, kid: String?) throws(CommandLineError) {
         key = TokenKey(id: kid, secret: try Self.secret(source))
     }
 
@@ -24,7 +24,7 @@ struct TokenSource {
         return String(decoding: token, as: UTF8.self)
     }
 
-    private static func secret(_ source: SwarmOptions.KeySource) throws(CommandLineError) -> Secret {
+    private static func secret(_ source: SwarmTarget.KeySource) throws(CommandLineError) -> Secret {
         switch source {
         case .environment(let name):
             guard let secret = SecretSource.environment(name) else { throw CommandLineError("--token-key-env: \(name) isn't set or empty") }

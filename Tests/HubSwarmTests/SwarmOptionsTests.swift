@@ -13,15 +13,15 @@ struct SwarmOptionsTests {
     @Test("defaults")
     func defaults() throws {
         let options = try Self.options("")
-        #expect(options.urls == [try HubURL("http://127.0.0.1:8080")])
+        #expect(options.target.urls == [try HubURL("http://127.0.0.1:8080")])
         #expect(options.bots == 100 && options.rooms == 10 && options.seconds == 10 && options.rate == 0.1 && options.seed == 7)
-        #expect(options.key == nil && !options.isJSON)
+        #expect(options.target.key == nil && !options.isJSON)
     }
 
     @Test("URLs by repetition and by commas, all schemes")
     func urls() throws {
         let options = try Self.options("--url ws://a:1,http://b:2 --url wss://c")
-        #expect(options.urls.map(\.host) == ["a", "b", "c"])
+        #expect(options.target.urls.map(\.host) == ["a", "b", "c"])
     }
 
     @Test("everything else")
@@ -31,10 +31,18 @@ struct SwarmOptionsTests {
         )
         #expect(options.bots == 2000 && options.rooms == 200 && options.seconds == 30 && options.rate == 0.5)
         #expect(options.size == 300 && options.connectRate == 900 && options.seed == .max && options.isJSON)
-        #expect(options.key == .environment("K") && options.kid == "one")
-        #expect(try Self.options("--token-key-file f").key == .file("f"))
-        #expect(try Self.options("--ca a.pem").authorities == "a.pem" && !Self.options("--ca a.pem").isInsecure)
-        #expect(try Self.options("--insecure").isInsecure && Self.options("").authorities == nil)
+        #expect(options.target.key == .environment("K") && options.target.kid == "one")
+        #expect(try Self.options("--token-key-file f").target.key == .file("f"))
+        #expect(try Self.options("--ca a.pem").target.authorities == "a.pem" && !Self.options("--ca a.pem").target.isInsecure)
+        #expect(try Self.options("--insecure").target.isInsecure && Self.options("").target.authorities == nil)
+    }
+
+    @Test("where it goes is read as every swarm reads it")
+    func target() throws {
+        let line = "--url wss://a:1 --token-key-file f --kid one --ca a.pem --insecure"
+        let parser = CommandLineParser(program: "p", summary: "s", flags: SwarmTarget.flags)
+        let target = try SwarmTarget(parser.parse(line.split(separator: " ").map(String.init)), defaultURL: "http://127.0.0.1:8080")
+        #expect(try Self.options(line).target == target)
     }
 
     @Test("fewer bots than the default number of rooms is no mistake of the caller")
