@@ -124,6 +124,17 @@ package struct Measures: Sendable, Equatable {
         package static let checked = "checked"
         /// States of others that watchers were told.
         package static let presenceTold = "presenceTold"
+        package static let hostileWelcomes = "hostileWelcomes"
+        package static let hostileSent = "hostileSent"
+        package static let hostileErrors = "hostileErrors"
+        package static let hostileEnds = "hostileEnds"
+        /// Of hostile sockets that say nothing or half a head.
+        package static let muteOpened = "muteOpened"
+        package static let muteEnds = "muteEnds"
+        /// Milliseconds; of several shares the longest.
+        package static let muteLongest = "muteLongest"
+
+        package static func hostileEnd(_ why: String) -> String { "hostile end: " + why }
     }
 
     package func counter(_ name: String) -> UInt64 { counters[name] ?? 0 }
@@ -136,7 +147,10 @@ package struct Measures: Sendable, Equatable {
     /// What came after the last point's step was told, and still belongs to it.
     package mutating func extendLast(by point: Point) {
         guard !series.isEmpty else { return append(point) }
+        let connected = series[series.count - 1].connected
         series[series.count - 1].follow(by: point)
+        // Who leaves behind a step's end was there at its end.
+        series[series.count - 1].connected = max(connected, point.connected)
     }
 
     package mutating func replaceSeries(_ points: [Point]) {
@@ -173,7 +187,9 @@ package struct Measures: Sendable, Equatable {
         ended = max(ended, other.ended)
         measured = max(measured, other.measured)
         for (lane, histogram) in other.lanes { lanes[lane, default: SparseHistogram()].merge(histogram) }
+        let longest = max(counter(Counter.muteLongest), other.counter(Counter.muteLongest))
         Self.add(other.counters, to: &counters)
+        if counters[Counter.muteLongest] != nil { counters[Counter.muteLongest] = longest }
         Self.add(other.errors, to: &errors)
         Self.add(other.ends, to: &ends)
         Self.add(other.violations, to: &violations)
@@ -211,6 +227,11 @@ package struct Measures: Sendable, Equatable {
         }
         series = halved
         step = Self.sum(step, step)
+    }
+
+    static func nanoseconds(milliseconds: UInt64) -> UInt64 {
+        let (product, overflow) = milliseconds.multipliedReportingOverflow(by: 1_000_000)
+        return overflow ? .max : product
     }
 
     static func sum(_ left: UInt64, _ right: UInt64) -> UInt64 {

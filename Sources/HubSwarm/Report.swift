@@ -21,7 +21,7 @@ package struct Report: Sendable {
             "<div class=\"plots\">\n" + ReportPlots(measures).latencies.map { $0.html() }.joined() + "</div>\n" + latencyTable
             + "</section>\n"
         body += "<section><h2>Correctness</h2>\n" + correctness + "</section>\n"
-        body += errors + "<section><h2>What ran</h2>\n" + settings + "</section>\n" + figures
+        body += errors + hostile + "<section><h2>What ran</h2>\n" + settings + "</section>\n" + figures
         body += "</main>\n<footer>hub-swarm; seed \(measures.seed)</footer>"
         return ReportMarkup.page(title: "Swarm report: \(name)", body: body)
     }
@@ -106,23 +106,36 @@ package struct Report: Sendable {
         return text
     }
 
+    /// The most frequent first.
+    private static func shares(_ caption: String, _ counts: [String: UInt64]) -> String {
+        let sorted = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let whole = Double(max(counts.values.reduce(0, Measures.sum), 1))
+        return ReportMarkup.table(
+            caption, [.init(caption), .number("Count"), .number("Share")],
+            sorted.prefix(40).map {
+                [.init($0.key), .number(ReportNumbers.count($0.value)), .number(ReportNumbers.percent(Double($0.value) / whole))]
+            })
+    }
+
     private var errors: String {
-        func table(_ caption: String, _ counts: [String: UInt64]) -> String {
-            let sorted = counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-            let whole = Double(max(counts.values.reduce(0, Measures.sum), 1))
-            return ReportMarkup.table(
-                caption, [.init(caption), .number("Count"), .number("Share")],
-                sorted.prefix(40).map {
-                    [.init($0.key), .number(ReportNumbers.count($0.value)), .number(ReportNumbers.percent(Double($0.value) / whole))]
-                })
-        }
         guard !measures.errors.isEmpty || !measures.ends.isEmpty else {
             return "<section><h2>Errors</h2><p>None: no request was refused and no connection ended before its time.</p></section>\n"
         }
         var text = "<section><h2>Errors</h2>\n"
-        if !measures.errors.isEmpty { text += table("Errors by code", measures.errors) }
-        if !measures.ends.isEmpty { text += table("Ends of connections", measures.ends) }
+        if !measures.errors.isEmpty { text += Self.shares("Errors by code", measures.errors) }
+        if !measures.ends.isEmpty { text += Self.shares("Ends of connections", measures.ends) }
         return text + "</section>\n"
+    }
+
+    static func capitalized(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() }
+
+    private var hostile: String {
+        guard let counts = HostileCounts(measures) else { return "" }
+        return "<section><h2>Hostile connections</h2>\n<p class=\"soft\">They’re in no other figure of this page.</p>\n"
+            + ReportMarkup.table(
+                "What they did", [.init("What"), .number("Figure")],
+                counts.rows.map { [.init(Self.capitalized($0.name)), .number($0.value)] })
+            + (counts.ends.isEmpty ? "<p>None was ended.</p>\n" : Self.shares("How they ended", counts.ends)) + "</section>\n"
     }
 
     private var settings: String {
@@ -132,13 +145,13 @@ package struct Report: Sendable {
         let bottleneck = Bottleneck(measures)
         var processor: [[String]] = []
         if let own = bottleneck.own {
-            processor.append([measures.workers > 1 ? "Busiest worker" : "The swarm", ReportNumbers.percent(own) + " of a core"])
+            processor.append([measures.workers > 1 ? "Busiest worker" : "The swarm", ReportNumbers.percent(own)])
         }
-        if let hub = bottleneck.hub { processor.append(["The hub", ReportNumbers.percent(hub) + " of a core"]) }
-        if let redis = bottleneck.redis { processor.append(["Redis", ReportNumbers.percent(redis) + " of a core"]) }
+        if let hub = bottleneck.hub { processor.append(["The hub", ReportNumbers.percent(hub)]) }
+        if let redis = bottleneck.redis { processor.append(["Redis", ReportNumbers.percent(redis)]) }
         processor.append(["Sent late by the swarm’s own fault, at most", ReportNumbers.time(bottleneck.lag)])
-        return table("Options", measures.options) + table("Environment", measures.environment)
-            + table("Processor time, median second", processor)
+        return "<div class=\"pairs\">" + table("Options", measures.options) + table("Environment", measures.environment)
+            + table("Processor time of one core, median second", processor) + "</div>\n"
     }
 
     /// What the plots show, as numbers; at most 120 rows.

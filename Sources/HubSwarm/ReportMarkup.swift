@@ -40,7 +40,9 @@ package enum ReportMarkup {
 
     /// A table with a caption; the first cell of a row is its heading.
     package static func table(_ caption: String, _ header: [Cell], _ rows: [[Cell]]) -> String {
-        var text = "<div class=\"scroll\"><table><caption>\(escaped(caption))</caption><thead><tr>"
+        // One that isn't long stays on one page of paper.
+        let isShort = rows.count <= 16
+        var text = "<div class=\"scroll\"><table\(isShort ? " class=\"short\"" : "")><caption>\(escaped(caption))</caption><thead><tr>"
         for cell in header { text += "<th scope=\"col\"\(cell.isNumber ? " class=\"n\"" : "")>\(escaped(cell.text))</th>" }
         text += "</tr></thead><tbody>\n"
         for row in rows {

@@ -1,4 +1,4 @@
-/// Lines or bars over a grid as SVG, twice: for wide screens and paper, and for narrow ones (the style sheet shows one of them), so that
+/// Lines or bars over a grid as SVG, twice: for wide screens, and for narrow ones and paper (the style sheet shows one of them), so that
 /// its words keep their size.
 struct ReportPlot {
     struct Line {
@@ -32,7 +32,7 @@ struct ReportPlot {
             }
             text += "</ul>\n"
         }
-        text += drawing(size: "large", width: 520, height: 240, words: 6) + drawing(size: "small", width: 320, height: 220, words: 3)
+        text += drawing(size: "large", width: 520, height: 240, words: 6) + drawing(size: "small", width: 320, height: 160, words: 3)
         return text + "<figcaption class=\"soft\">\(ReportMarkup.escaped(summary))</figcaption></figure>\n"
     }
 

@@ -40,11 +40,15 @@ enum ReportStyle {
         @media (max-width: 560px) { body { padding: 16px 12px 32px; } svg.large { display: none !important; } figure svg.small { display: block !important; } \
         figure { padding: 10px; } .tiles { grid-template-columns: repeat(2, 1fr); } h1 { font-size: 21px; } }
         @media print { :root { color-scheme: light; --ground: #fff; --sheet: #fff; --ink: #000; --soft: #333; --rule: #bbb; --good: #000; --bad: #000; --warn: #000; \
-        --c0: #000; --c1: #000; --c2: #000; --c3: #000; --c4: #000; --c5: #000; --c6: #000; } @page { margin: 14mm; }
-        body { max-width: none; padding: 0; font-size: 10.5pt; } h2, h2 + p { break-after: avoid; } table, .verdict, .tiles { break-inside: avoid; }
-        section.long, section.long table { break-inside: auto; } tr { break-inside: avoid; } thead { display: table-header-group; }
-        figure, .tiles div, .verdict { border: 1px solid #bbb; } .bar { fill: #555; } details { display: none; } .line { stroke-width: 1.5; }
-        .plots { grid-template-columns: 1fr 1fr; gap: 12px; } figure { padding: 10px; } figure p { font-size: 9pt; line-height: 1.35; margin-bottom: 0; } \
-        .tiles { grid-template-columns: repeat(5, 1fr); gap: 6px; } .tiles div { padding: 5px 10px; } svg.large { display: none !important; } figure svg.small { display: block !important; } }
+        --c0: #000; --c1: #000; --c2: #666; --c3: #888; --c4: #000; --c5: #666; --c6: #888; } @page { margin: 13mm 14mm; }
+        body { max-width: none; padding: 0; font-size: 10pt; line-height: 1.4; } h1 { font-size: 16pt; } h2 { font-size: 12.5pt; margin: 14pt 0 4pt; } \
+        h3 { font-size: 10pt; } h1, h2, h3, caption, h2 + p { break-after: avoid; } .verdict, .tiles, table.short, tr, footer { break-inside: avoid; }
+        table { font-size: 9pt; margin: 4px 0 10px; } th, td { padding-top: 2px; padding-bottom: 2px; } thead { display: table-header-group; } \
+        .scroll { overflow: visible; } .pairs { columns: 2; column-gap: 20px; }
+        .verdict { margin: 8px 0; padding: 6px 12px; } .verdict strong { font-size: 12pt; } figure, .tiles div, .verdict { border: 1px solid #bbb; } \
+        .tiles { grid-template-columns: repeat(9, auto); gap: 5px; margin: 8px 0; } .tiles div { padding: 3px 7px; } .tiles dt { font-size: 7.5pt; } .tiles dd { font-size: 10.5pt; }
+        .plots { grid-template-columns: 1fr 1fr; gap: 10px; margin-bottom: 8px; } figure { padding: 7px 9px; } figure .key { font-size: 8pt; } \
+        figcaption { font-size: 8pt; line-height: 1.3; } svg.large, details { display: none !important; } figure svg.small { display: block !important; height: 36mm; }
+        .bar { fill: #555; } .line { stroke-width: 1.5; } footer { margin-top: 12px; } }
         """
 }

@@ -30,6 +30,10 @@ package enum ReportSummary {
                         + "  max \(ReportNumbers.time(histogram.max))"
                 ))
         }
+        if let hostile = HostileCounts(measures) {
+            rows += hostile.rows.map { ("hostile " + $0.name, $0.value) }
+            rows.append(("hostile ends", ReportNumbers.count(hostile.ends.values.reduce(0, Measures.sum)) + list(hostile.ends, most: 12)))
+        }
         let width = rows.map(\.0.count).max() ?? 0
         for (name, value) in rows { lines.append("  " + name + String(repeating: " ", count: width - name.count + 2) + value) }
         for finding in measures.findings.prefix(10) { lines.append("  " + ReportNumbers.plain(finding)) }
@@ -41,12 +45,12 @@ package enum ReportSummary {
         return lines.joined(separator: "\n")
     }
 
-    /// " (name 3, other 1)": the five most frequent.
-    private static func list(_ counts: [String: UInt64]) -> String {
+    /// " (name 3, other 1)": the most frequent.
+    private static func list(_ counts: [String: UInt64], most: Int = 5) -> String {
         let sorted = counts.filter { $0.value > 0 }.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
         guard !sorted.isEmpty else { return "" }
-        let shown = sorted.prefix(5).map { "\(ReportNumbers.plain($0.key)) \(ReportNumbers.count($0.value))" }
-        return " (" + shown.joined(separator: ", ") + (sorted.count > 5 ? ", …" : "") + ")"
+        let shown = sorted.prefix(most).map { "\(ReportNumbers.plain($0.key)) \(ReportNumbers.count($0.value))" }
+        return " (" + shown.joined(separator: ", ") + (sorted.count > most ? ", …" : "") + ")"
     }
 
     /// One line. Latencies in milliseconds, of deliveries to normal bots.

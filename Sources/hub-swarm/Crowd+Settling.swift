@@ -44,7 +44,7 @@ extension Crowd {
             measures.counters[Measures.Counter.presenceTold] = presence?.told ?? 0
             measures.counters["presenceJudged"] = presence?.judged ?? 0
             measures.counters["ephemeralJudged"] = ephemeral.judged
-            for (why, count) in hostileEnds { measures.counters["hostile end: " + why] = count }
+            for (why, count) in hostileEnds { measures.counters[Measures.Counter.hostileEnd(why)] = count }
             for (name, count) in mutes.counters(now) { measures.counters[name] = count }
         }
     }

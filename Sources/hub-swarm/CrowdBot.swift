@@ -84,7 +84,8 @@ struct CrowdTally {
         [
             "reconnects": reconnects, "recovered": recovered, "notRecovered": notRecovered, "recoveredMessages": recoveredMessages,
             "resyncs": resyncs, "restarts": restarts, "foreign": foreign, "typingSent": typingSent, "readsSent": readsSent,
-            "hostileWelcomes": hostileWelcomes, "hostileErrors": hostileErrors, "hostileEnds": hostileEnds, "hostileSent": hostileSent,
+            Measures.Counter.hostileWelcomes: hostileWelcomes, Measures.Counter.hostileErrors: hostileErrors,
+            Measures.Counter.hostileEnds: hostileEnds, Measures.Counter.hostileSent: hostileSent,
         ]
     }
 }

@@ -72,8 +72,11 @@ final class MuteSockets: StreamHandler {
     func counters(_ now: Instant) -> [String: UInt64] {
         guard !isEmpty else { return [:] }
         let standing = sockets.compactMap(\.since).map { now.since($0) }.max() ?? .zero
-        var counters = ["muteOpened": opened, "muteEnds": ends.values.reduce(0, +), "muteLongest": max(longest, standing).milliseconds]
-        for (why, count) in ends { counters["hostile end: " + why] = count }
+        var counters = [
+            Measures.Counter.muteOpened: opened, Measures.Counter.muteEnds: ends.values.reduce(0, +),
+            Measures.Counter.muteLongest: max(longest, standing).milliseconds,
+        ]
+        for (why, count) in ends { counters[Measures.Counter.hostileEnd(why)] = count }
         return counters
     }
 

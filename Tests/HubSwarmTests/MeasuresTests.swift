@@ -43,6 +43,28 @@ struct MeasuresTests {
         #expect(sum.series[1].ownCPU == 400_000 && sum.series[1].busiestCPU == 200_000)
     }
 
+    @Test("who leaves right behind the last step was there in it")
+    func leaving() {
+        var blank = Measures()
+        blank.began = Instant(nanoseconds: 1)
+        var recorder = MeasuresRecorder(blank, lanes: [], ownCPU: 0)
+        _ = recorder.close(at: blank.began + .seconds(1), connected: 10, ownCPU: 0)
+        let measures = recorder.finish(at: blank.began + .milliseconds(1200), connected: 0, ownCPU: 0)
+        #expect(measures.series.map(\.connected) == [10])
+    }
+
+    @Test("of counters the sum, of the longest patience the longest")
+    func mergingLongest() {
+        var (sum, other) = (Self.share(), Self.share())
+        sum.counters["muteLongest"] = 3000
+        other.counters["muteLongest"] = 5000
+        other.counters["muteOpened"] = 4
+        sum.merge(other)
+        #expect(sum.counters["muteLongest"] == 5000 && sum.counters["muteOpened"] == 4)
+        sum.merge(Self.share())
+        #expect(sum.counters["muteLongest"] == 5000)
+    }
+
     @Test("a share that began later is put where its seconds belong, whichever is merged first")
     func shifted() {
         var first = Self.share()

@@ -85,6 +85,33 @@ struct ReportTests {
         }
     }
 
+    @Test("what became of hostile connections is in the summary and on the page, and only where there were any")
+    func hostileConnections() throws {
+        var measures = MeasuresTests.share(seconds: 20)
+        let quiet = (ReportSummary.text(measures, Judging(measures, expectations: [])), try Self.page(measures))
+        #expect(!quiet.0.contains("hostile") && !quiet.1.contains("Hostile"))
+        measures.counters.merge([
+            "hostileWelcomes": 61, "hostileSent": 12_345, "hostileErrors": 678, "hostileEnds": 9, "muteOpened": 30, "muteEnds": 15,
+            "muteLongest": 10_020, "hostile end: close 4008": 9, "hostile end: half a head: HTTP 408": 15,
+            "hostile end: \(Self.hostile)": 1,
+        ]) { $1 }
+        let text = ReportSummary.text(measures, Judging(measures, expectations: []))
+        for line in [
+            "hostile welcomed      61", "hostile sent          12,345", "hostile refused       678", "hostile mute sockets  30",
+            "hostile longest mute  10.0 s", "hostile ends          25 (half a head: HTTP 408 15, close 4008 9, ",
+        ] {
+            #expect(text.contains("  " + line), "\(line) in \(text)")
+        }
+        let page = try Self.page(measures)
+        for part in [
+            "<h2>Hostile connections</h2>", "<th scope=\"row\">Longest mute</th><td class=\"n\">10.0 s</td>",
+            "<th scope=\"row\">half a head: HTTP 408</th><td class=\"n\">15</td><td class=\"n\">60.0 %</td>",
+        ] {
+            #expect(page.contains(part), "\(part)")
+        }
+        #expect(!text.contains("\u{202E}") && !page.contains("<script"))
+    }
+
     @Test(
         "figures as people read them",
         arguments: [
@@ -131,67 +158,5 @@ struct ReportTests {
                 == "7 s  talking  connected 12,345  sent 0/s  acked 0/s  delivered 1,000,000/s  errors 0/s  p50 1.50 ms  p99 1.50 ms  workers 5/6"
         )
         #expect(ReportProgress.sparkline([0, 1, 4, 8]) == " ▂▅█" && ReportProgress.sparkline([0, 0]) == "  ")
-    }
-}
-
-@Suite("Comparing two runs")
-struct ReportComparisonTests {
-    /// Twenty seconds, each with a hundred deliveries around `milliseconds`, as noisy as asked.
-    private static func run(milliseconds: Double, noise: Double, seed: UInt64, seconds: Int = 20) -> Measures {
-        var chance = Chance(seed: seed)
-        var measures = Measures()
-        measures.measured = .seconds(UInt64(seconds))
-        for _ in 0..<seconds {
-            var histogram = Histogram()
-            for _ in 0..<100 {
-                let uniform = Double(chance.next() >> 11) / Double(1 << 53 as UInt64)
-                histogram.record(UInt64(milliseconds * 1e6 * (1 + noise * (2 * uniform - 1))))
-            }
-            var point = Measures.Point()
-            point.latency = SparseHistogram(histogram)
-            point.delivered = 100
-            point.sent = 100
-            measures.append(point)
-        }
-        return measures
-    }
-
-    private static func meaning(_ name: String, _ left: Measures, _ right: Measures) -> ReportComparison.Meaning? {
-        ReportComparison(left, right).rows.first { $0.name == name }?.meaning
-    }
-
-    @Test("the same system twice differs by chance alone", arguments: 1...10)
-    func same(seed: UInt64) {
-        let rows = ReportComparison(
-            Self.run(milliseconds: 5, noise: 0.3, seed: seed), Self.run(milliseconds: 5, noise: 0.3, seed: seed + 100)
-        ).rows
-        #expect(rows.first { $0.name == "delivered a second" }?.meaning == .noise)
-        #expect(rows.count { $0.meaning == .better || $0.meaning == .worse } <= 1)
-    }
-
-    @Test("a fifth slower is worse, a fifth faster is better")
-    func different() {
-        let slow = Self.run(milliseconds: 6, noise: 0.3, seed: 1)
-        let fast = Self.run(milliseconds: 5, noise: 0.3, seed: 2)
-        #expect(Self.meaning("p50", fast, slow) == .worse && Self.meaning("p50", slow, fast) == .better)
-        #expect(Self.meaning("p99", fast, slow) == .worse)
-    }
-
-    @Test("a run of three seconds says nothing")
-    func short() {
-        let short = Self.run(milliseconds: 5, noise: 0.3, seed: 1, seconds: 3)
-        #expect(Self.meaning("p50", short, Self.run(milliseconds: 9, noise: 0.3, seed: 1)) == .unknown)
-    }
-
-    @Test("a violation where there was none is worse, whatever the noise; options that differ are told")
-    func violations() {
-        let left = Self.run(milliseconds: 5, noise: 0.3, seed: 1)
-        var right = left
-        right.violations = ["lost": 1]
-        right.options = [["rate", "2"]]
-        let comparison = ReportComparison(left, right)
-        #expect(comparison.rows.first { $0.name == "violations: lost" }?.meaning == .worse)
-        #expect(comparison.differences == [["rate", "–", "2"]] && comparison.text.contains("differs: rate"))
-        #expect(comparison.html.contains("Two swarm runs compared"))
     }
 }

@@ -131,6 +131,10 @@ class Tab:
             Object.defineProperty(document, "hidden", {{ configurable: true, get: () => {str(hidden).lower()} }});
             document.dispatchEvent(new Event("visibilitychange")); true""")
 
+    def pdf(self):
+        """The page as it's printed on A4 by its own margins."""
+        return base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"])
+
     def screenshot(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))

@@ -1,6 +1,7 @@
 """hub-swarm's hostile connections, and that the hub ends each kind by its own rule while nothing happens to the normal ones."""
 
 import json
+import re
 
 from hub import Hub, run
 
@@ -24,6 +25,22 @@ def hostile(hub, *settings):
     assert report["violations"] == {} and report["errors"] == {} and report["ends"] == {}, report
     assert report["joined"] == report["bots"] and report["checked"] > 0
     return report
+
+
+def test_the_summary_and_the_page_tell_what_became_of_them(start, tmp_path):
+    hub = start(Hub, settings=FAST)
+    page = tmp_path / "hostile.html"
+    told = run(
+        "hub-swarm", "run", "hostile", "--url", hub.url, "--seed", 1796, "--workers", "2", "--report", page,
+        *[word for setting in (*QUIET, "steady=6s", "hostile.silent=4", "hostile.halfHead=4", "hostile.garbage=2") for word in ("--set", setting)], timeout=180)
+    assert told.returncode == 0, f"{told.stdout}\n{told.stderr}"
+    for pattern in (r"hostile welcomed +\d", r"hostile sent +\d", r"hostile mute sockets +\d", r"hostile longest mute +[\d.]+ (m?s)\n", r"hostile ends +\d+ \(.*half a head: HTTP 408 \d"):
+        assert re.search(pattern, told.stdout), f"{pattern}\n{told.stdout}"
+    # Of two workers the longest, not the sum: each had sockets that were ended after a second or so.
+    longest = re.search(r"longest mute +([\d.]+) (m?s)", told.stdout)
+    assert float(longest[1]) * (1 if longest[2] == "s" else 0.001) < 6, told.stdout
+    text = page.read_text()
+    assert "<h2>Hostile connections</h2>" in text and "half a head: HTTP 408" in text
 
 
 def ends(report, word):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -70,6 +71,20 @@ def test_the_page_fits_and_shows_its_plots(saved, width, dark):
         # What the page's own policy would stop: a script that somebody got in.
         assert tab.value("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return window.ran ?? false })()") is False
         assert tab.value("faults.length") == 0
+
+
+def test_the_page_prints_without_empty_halves(saved):
+    with Browser() as browser:
+        tab = browser.tab(saved[1].as_uri())
+        # Five plots, two, seven tables: what doesn't leave room behind takes three pages.
+        assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf())) <= 3
+        tab.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        tab.call("Emulation.setDeviceMetricsOverride", width=688, height=1000, deviceScaleFactor=1, mobile=False)
+        # As wide as A4 is between the margins: nothing sticks out, each plot is there once, and black is on white however dark the reader's screen.
+        assert tab.value("document.documentElement.scrollWidth") <= 688
+        assert tab.value("[...document.querySelectorAll('figure')].every(f => [...f.querySelectorAll('svg.plot')].filter(s => s.getBoundingClientRect().height > 50).length == 1)")
+        assert tab.value("[document.body, document.querySelector('figure')].map(e => getComputedStyle(e).backgroundColor).join()") == "rgb(255, 255, 255),rgb(255, 255, 255)"
+        assert tab.value("getComputedStyle(document.querySelector('td')).color") == "rgb(0, 0, 0)"
 
 
 def test_a_run_compared_with_itself_differs_in_nothing(saved, tmp_path):
@@ -188,6 +203,9 @@ def test_the_knee_is_found_and_said(hub, tmp_path):
         (["--workers", "20", "--rooms", "3"], 2, "20 workers are more than --rooms 3"),
         (["--hub-pid", "x"], 2, "--hub-pid"),
         (["--redis", "rediss://user:secret@host"], 2, "--redis is a URL"),
+        (["--redis", "redis://user:secret@127.0.0.1:1"], 3, "--redis: 127.0.0.1:1 can't be reached: Connection refused"),
+        (["find", "--target", "p99<1s", "--redis", "redis://nowhere.invalid"], 3, "--redis: nowhere.invalid isn't known"),
+        (["--hub-pid", "4194305"], 3, "--hub-pid 4194305: there's no such process"),
         (["find"], 2, "--target is missing"),
         (["compare", "/dev/null", "/dev/null"], 2, "isn't a report of hub-swarm --save"),
         (["report", "/nowhere"], 2, "/nowhere can't be read"),
