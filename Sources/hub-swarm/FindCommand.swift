@@ -41,6 +41,7 @@ enum FindCommand {
         var reporting = try ReportOptions(arguments)
         reporting.workers = max(reporting.workers, 1)
         try MeasuresFile.check(reporting)
+        if let problem = ProcessorSampler.problem(reporting) { fail(problem, code: 3) }
         let interrupts: Interrupts
         do throws(NetError) { interrupts = try Interrupts() } catch { throw CommandLineError(error.description) }
         if let scenario = options.scenario {

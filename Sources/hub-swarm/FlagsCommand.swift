@@ -24,6 +24,7 @@ enum FlagsCommand {
             defaultSeed: system.next() >> 32)
         let reporting = try ReportOptions(arguments)
         try MeasuresFile.check(reporting)
+        if let problem = ProcessorSampler.problem(reporting) { fail(problem, code: 3) }
         if reporting.workers > 0 { return try coordinate(arguments, options, reporting) }
         try options.take(WorkersPart(arguments))
         let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)

@@ -29,6 +29,17 @@ final class ProcessorSampler {
     private let notes = Notes()
     private let thread: LoopThread
 
+    /// Said before a run: who of those whose processor time is wanted doesn't tell it, and why. Up to 2 s for each wait on Redis.
+    static func problem(_ options: ReportOptions) -> String? {
+        for process in options.hubProcesses where ProcessorTime.process(process) == nil {
+            return "--hub-pid \(process): there's no such process on this machine"
+        }
+        guard let place = options.redis else { return nil }
+        var redis = RedisInfo(place)
+        defer { redis.close() }
+        return redis.processorTime() == nil ? "--redis: \(redis.trouble)" : nil
+    }
+
     /// nil: nobody is to be asked.
     static func start(_ options: ReportOptions) throws(NetError) -> ProcessorSampler? {
         guard !options.hubProcesses.isEmpty || options.redis != nil else { return nil }
@@ -86,84 +97,5 @@ final class ProcessorSampler {
         guard let first = left[keyPath: value], let last = right[keyPath: value], last >= first else { return nil }
         let whole = Double(right.at.since(left.at).nanoseconds)
         return Double(first) + (whole > 0 ? Double(last - first) * Double(at.since(left.at).nanoseconds) / whole : 0)
-    }
-}
-
-/// `INFO cpu` of one Redis over one blocking connection; each wait has 2 s.
-struct RedisInfo {
-    private let place: ReportOptions.RedisPlace
-    private var socket: Int32 = -1
-
-    init(_ place: ReportOptions.RedisPlace) { self.place = place }
-
-    /// Microseconds so far of all its threads; nil: it didn't answer. The next call connects anew.
-    mutating func processorTime() -> UInt64? {
-        if socket < 0 { connect() }
-        guard socket >= 0, let text = answer() else {
-            if socket >= 0 { close(socket) }
-            socket = -1
-            return nil
-        }
-        func seconds(_ name: String) -> Double? {
-            text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.flatMap { Double($0.dropFirst(name.count + 1)) }
-        }
-        guard let user = seconds("used_cpu_user"), let system = seconds("used_cpu_sys"), user + system >= 0, user + system < 1e9 else {
-            return nil
-        }
-        return UInt64((user + system) * 1e6)
-    }
-
-    private mutating func connect() {
-        var hints = addrinfo()
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-        var found: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(place.host, place.port, &hints, &found) == 0, let first = found else { return }
-        defer { freeaddrinfo(found) }
-        let made = Glibc.socket(first.pointee.ai_family, first.pointee.ai_socktype, first.pointee.ai_protocol)
-        guard made >= 0 else { return }
-        var patience = timeval(tv_sec: 2, tv_usec: 0)
-        setsockopt(made, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        guard Glibc.connect(made, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0 else {
-            close(made)
-            return
-        }
-        socket = made
-        guard let secret = place.secret else { return }
-        guard send(["AUTH"] + [place.user, secret].compactMap { $0 }), let line = receive(until: { $0.last == 10 }), line.hasPrefix("+")
-        else {
-            close(made)
-            socket = -1
-            return
-        }
-    }
-
-    private func answer() -> String? {
-        guard send(["INFO", "cpu"]) else { return nil }
-        // "$123\r\n", so many bytes, "\r\n".
-        return receive { bytes in
-            guard let end = bytes.firstIndex(of: 10) else { return false }
-            guard bytes[0] == UInt8(ascii: "$"), let length = Int(String(decoding: bytes[1..<max(end - 1, 1)], as: UTF8.self)) else {
-                return true
-            }
-            return bytes.count >= end + 1 + length + 2
-        }
-    }
-
-    private func send(_ words: [String]) -> Bool {
-        let command = Array(("*\(words.count)\r\n" + words.map { "$\($0.utf8.count)\r\n\($0)\r\n" }.joined()).utf8)
-        return Glibc.send(socket, command, command.count, Int32(MSG_NOSIGNAL)) == command.count
-    }
-
-    private func receive(until isWhole: ([UInt8]) -> Bool) -> String? {
-        var bytes: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 4096)
-        while bytes.count < 64 << 10 {
-            let count = recv(socket, &part, part.count, 0)
-            guard count > 0 else { return nil }
-            bytes += part[..<count]
-            if isWhole(bytes) { return String(decoding: bytes, as: UTF8.self) }
-        }
-        return nil
     }
 }

@@ -79,6 +79,7 @@ enum RunCommand {
         let bots = request.share(request.part.index, of: processes, start: Clock.now()).bots
         spread(&settings, connections: bots * processes)
         if let shortage = capacity(settings).shortage(bots: bots, processes: processes) { fail(shortage, code: 2) }
+        if let problem = ProcessorSampler.problem(request.reporting) { fail(problem, code: 3) }
         // Once for all processes.
         if !request.reporting.isWorker, request.part.index == 0, let problem = try Preflight.problem(settings, run: request.run) {
             fail("the hub isn't there for us: \(problem)", code: 3)

@@ -1,5 +1,6 @@
 """hub-swarm find against nodes whose knee is made by their configuration: where it lies doesn't depend on how fast a machine is."""
 
+import json
 import re
 
 import pytest
@@ -21,6 +22,35 @@ def held(found):
     return [float(number.replace(",", "")) for number in told.groups()]
 
 
+def test_what_redis_used_is_found_by_name_with_a_user_and_a_password(start, tmp_path):
+    redis = start(RedisServer)
+    # No more than it takes to ask: INFO.
+    assert redis.command("ACL", "SETUSER", "watcher", "on", ">pass:word", "+info") == "+OK"
+    hub = start(Hub, redis=redis.url)
+    best = tmp_path / "best.json"
+    found = run(
+        "hub-swarm", "find", "--url", hub.url, "--target", "joined=100%", "--from", "20", "--to", "20", "--rooms", "4", "--rate", "5", "--step-seconds", "4",
+        "--repeats", "1", "--save", best, "--redis", f"redis://watcher:pass:word@localhost:{redis.port}", timeout=110)
+    held_all = "20 users held, the most that was to be tried (--to)"
+    assert held_all in found.stdout and "pass" not in found.stdout + found.stderr, f"{found.stdout}\n{found.stderr}"
+    used = [point["redisCPU"] for point in json.loads(best.read_text())["series"] if point.get("redisCPU") is not None]
+    assert len(used) >= 2 and sum(used) > 0, used
+
+
+def test_a_redis_that_doesn_t_tell_what_it_used_is_named_before_anything_is_started(start):
+    redis = start(RedisServer)
+    assert redis.command("ACL", "SETUSER", "blind", "on", ">secret", "+ping") == "+OK"
+    find = ["find", "--url", "http://127.0.0.1:1", "--target", "p99<1s"]
+    for place, words in (
+            (f"redis://blind:secret@127.0.0.1:{redis.port}", r"doesn't tell its processor time \(INFO cpu\): NOPERM "),
+            (f"redis://blind:secreter@127.0.0.1:{redis.port}", r"doesn't let us in: WRONGPASS "),
+    ):
+        for way in (find, ["--url", "http://127.0.0.1:1"], ["run", "chat", "--url", "http://127.0.0.1:1"]):
+            refused = run("hub-swarm", *way, "--redis", place, timeout=30)
+            assert refused.returncode == 3 and re.search(rf"--redis: 127\.0\.0\.1:{redis.port} {words}", refused.stderr), f"{way} {refused.stderr}"
+            assert "secret" not in refused.stderr and refused.stdout == ""
+
+
 @pytest.mark.parametrize("way", [["--rooms", "4", "--rate", "2"], ["chat", *SMALL]], ids=["flags", "scenario"])
 def test_the_knee_of_a_hub_that_takes_sixty_connections_is_sixty(start, way):
     redis = start(RedisServer)
@@ -32,7 +62,7 @@ def test_the_knee_of_a_hub_that_takes_sixty_connections_is_sixty(start, way):
     # Sixty lies between; the two are within --precision of each other.
     assert least <= 60 < broke and broke <= least * 1.3 + 1
     reason = next(line for line in found.stdout.splitlines() if line.startswith("what was short"))
-    assert "the hub used" in reason and "Redis" in reason and "the generator" in reason, reason
+    assert re.search(r"the hub used [\d.]+ % of a core.*, Redis [\d.]+ %, the generator [\d.]+ %", reason), reason
     assert re.search(r"what the hub said when it broke: .*HTTP 503", found.stdout), found.stdout
 
 
