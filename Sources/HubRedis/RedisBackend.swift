@@ -51,7 +51,7 @@ package final class RedisBackend {
     /// Messages on our pub/sub channels that weren't ours to read.
     package internal(set) var foreignMessages: UInt64 = 0
 
-    /// A probe's way there and back. Longer than a command's deadline: when Redis is silent the link says so first.
+    /// A probe's way there and back. Longer than a command link's patience: when Redis is silent that says so first.
     static let probeDeadline: Span = .milliseconds(3500)
     /// How long a subscribe waits for links that are down.
     static let subscribeDeadline: Span = .seconds(3)
@@ -197,7 +197,7 @@ package final class RedisBackend {
             }
             for master in probes.silent(at: now) {
                 guard let master = masters.all.first(where: { $0.number == master }), master.link.isUp else { continue }
-                master.subscriber.drop("a message to ourselves didn't come back within \(RedisBackend.probeDeadline)")
+                master.subscriber.suspect("a message to ourselves didn't come back within \(RedisBackend.probeDeadline)")
             }
             tellProbes(probes.failOverdue(at: now))
         }
@@ -394,7 +394,8 @@ package final class RedisBackend {
         case .strangers(let call): strangersFound(call, reply)
         case .members(let call): members?.replied(call, reply)
         case .memberFind(let sweep): members?.found(sweep, reply)
-        case .broadcast, .probe, .ping, .setUp: break
+        case .probe(let number, _): probes.published(number)
+        case .broadcast, .ping, .setUp: break
         }
     }
 

@@ -94,6 +94,27 @@ struct PresenceMachineFaultTests {
         #expect(desk.operations.count == before + 1)
     }
 
+    @Test("what was acknowledged is written again also for who, while the store was away, turned idle and was active again")
+    func rewritesWhoTurnedAndCameBack() {
+        let desk = Desk()
+        desk.connect("c-1", "alice")
+        desk.pass(.seconds(31))
+        desk.request(.away, "c-1")
+        desk.pass(.seconds(3))
+        desk.request(.online, "c-1")
+        desk.pass(.seconds(1))
+        let before = desk.operations.count
+        desk.machine.storeHealth(.down("restart"), at: desk.now)
+        desk.pass(desk.timers.awayAfter + .seconds(6))
+        desk.machine.activity(connection: "c-1", at: desk.now)
+        desk.machine.storeHealth(.up, at: desk.now)
+        desk.pass(.seconds(1))
+        #expect(desk.probed == ["c-1"])
+        desk.machine.proved(connection: "c-1", at: desk.now)
+        desk.pass(.seconds(3))
+        #expect(desk.operations.dropFirst(before).map(\.kind) == [.restore(.online)])
+    }
+
     @Test("an offline that the feed tells of a user with a connection here in good order is counted")
     func falseOffline() {
         let desk = Desk()

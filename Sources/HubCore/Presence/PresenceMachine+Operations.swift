@@ -156,9 +156,9 @@ extension PresenceMachine {
         for place in 0..<connections.capacity where connections.isUsed(place) {
             guard let at = connections[place].acknowledgedAt else { continue }
             connections[place].acknowledgedAt = nil
-            // While the store is away nothing is forgotten.
-            guard at + PresenceMachine.lossMax > upUntil, connections[place].phase == .open, connections[place].errand == .none,
-                case .holds = connections[place].stored, connections[place].proof == .fine
+            // While the store is away nothing is forgotten. Who waits in line may have come back to what was acknowledged, and send nothing.
+            guard at + PresenceMachine.lossMax > upUntil, connections[place].phase == .open, connections[place].proof == .fine,
+                connections[place].errand == .none || connections[place].errand == .queued, case .holds = connections[place].stored
             else { continue }
             connections[place].proof = .missing
             actions.append(.probe(connection: connections.name(place)))

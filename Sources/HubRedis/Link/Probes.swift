@@ -9,6 +9,7 @@ struct Probes {
         var tag: RequestTag
         var master: Int
         var deadline: Instant
+        var isPublished = false
         var isBack = false
         var isTried = false
     }
@@ -30,6 +31,12 @@ struct Probes {
     /// The probe that is proven by this message.
     mutating func cameBack(_ number: UInt64) -> RequestTag? { step(number) { $0.isBack = true } }
 
+    /// Redis has said that it handed the message on.
+    mutating func published(_ number: UInt64) {
+        guard let place = probes.firstIndex(where: { $0.number == number }) else { return }
+        probes[place].isPublished = true
+    }
+
     /// The same of an answer to its write.
     mutating func tried(_ number: UInt64, isFull: Bool) -> RequestTag? {
         guard let probe = probes.first(where: { $0.number == number }) else { return nil }
@@ -45,8 +52,8 @@ struct Probes {
         return isPending(tag) ? nil : tag
     }
 
-    /// Masters whose message is overdue.
-    func silent(at now: Instant) -> [Int] { probes.filter { $0.deadline <= now }.map(\.master) }
+    /// Masters that handed our message on without its having come back in time. What is still under way to them is the command link's matter.
+    func silent(at now: Instant) -> [Int] { probes.filter { $0.deadline <= now && $0.isPublished && !$0.isBack }.map(\.master) }
 
     mutating func failOverdue(at now: Instant) -> [RequestTag] { fail { $0.deadline <= now } }
     mutating func fail(of master: Int) -> [RequestTag] { fail { $0.master == master } }

@@ -11,6 +11,7 @@ final class RedisLink: ConnectionOwner {
     static let callLimit = 10_000
     static let byteLimit = 64 << 20
     static let deadline: Span = .seconds(3)
+    static let silence = Silence(after: deadline)
     static let pingInterval: Span = .seconds(5)
     static let retryFor: Span = .seconds(30)
     /// How long a publication waits for another server where one says that it takes nothing: longer than a failover that has been decided
@@ -39,6 +40,8 @@ final class RedisLink: ConnectionOwner {
     private var scripts = ScriptTable()
     private var isReloading = false
     private var lastPing = Instant(nanoseconds: 0)
+    /// When an answer came last.
+    private var heard = Instant(nanoseconds: 0)
     private(set) var isUp = false
     private(set) var problem: String?
 
@@ -83,8 +86,8 @@ final class RedisLink: ConnectionOwner {
     }
 
     func advance(at now: Instant) {
-        if let first = pending.first, now.since(first.sent) >= RedisLink.deadline {
-            connection.drop("no answer within \(RedisLink.deadline)")
+        if let first = pending.first, RedisLink.silence.isTooLong(asked: first.sent, heard: heard, at: now) {
+            connection.drop("no answer within \(now.since(first.sent) >= Silence.atMost ? Silence.atMost : RedisLink.silence.after)")
         }
         if isUp && now.since(lastPing) >= RedisLink.pingInterval {
             lastPing = now
@@ -202,6 +205,7 @@ final class RedisLink: ConnectionOwner {
     // MARK: Replies
 
     func received(_ reply: borrowing Reply) {
+        heard = loop.now
         guard var next = pending.removeFirst() else { return connection.drop("an answer that nobody asked for") }
         owedReplies -= 1
         next.replies -= 1

@@ -10,8 +10,10 @@ import HubNet
 /// subscriptions along, by an `sunsubscribe` that nobody asked for.
 final class RedisSubscriber: ConnectionOwner {
     static let pingInterval: Span = .seconds(5)
-    static let pingDeadline: Span = .seconds(5)
-    static let confirmDeadline: Span = .seconds(5)
+    static let silence = Silence(after: .seconds(5))
+    /// Subscriptions that may be under way: more wait here, so that a node with very many channels that comes back takes Redis in turns with
+    /// the others, and a PING isn't behind all of them.
+    static let window = 4 * SubscriptionSet.batch
 
     /// A command whose confirmations are owed.
     private struct Owed {
@@ -29,10 +31,16 @@ final class RedisSubscriber: ConnectionOwner {
     private unowned(unsafe) let owner: SubscriberLinks
     var lanes = LaneSet()
     private var owed = Ring<Owed>()
+    /// Confirmations that `owed` stands for.
+    private var unconfirmed = 0
     /// The last PING on this link, and the last that was answered; by the count of all links.
     private var ping: UInt64 = 0
     private var pongs: UInt64 = 0
     private var lastPing = Instant(nanoseconds: 0)
+    /// When anything came last.
+    private var heard = Instant(nanoseconds: 0)
+    /// Why it may lack a message that Redis handed on, and the PING that tells: 0 before it's sent.
+    private var suspicion: (reason: String, ping: UInt64)?
     private(set) var isUp = false
     private(set) var problem: String?
 
@@ -63,16 +71,19 @@ final class RedisSubscriber: ConnectionOwner {
     }
 
     private func judge(at now: Instant) {
+        let silence = RedisSubscriber.silence
         if ping > pongs {
-            if now.since(lastPing) >= RedisSubscriber.pingDeadline {
-                return connection.drop("no answer to a ping within \(RedisSubscriber.pingDeadline)")
+            if silence.isTooLong(asked: lastPing, heard: heard, at: now) {
+                return connection.drop("no answer to a ping within \(now.since(lastPing) >= Silence.atMost ? Silence.atMost : silence.after)")
             }
-        } else if now.since(lastPing) >= RedisSubscriber.pingInterval {
+        } else if suspicion?.ping == 0 || now.since(lastPing) >= RedisSubscriber.pingInterval {
             sendPing(at: now)
+            suspicion?.ping = ping
         }
-        while let first = owed.first, first.isForgiven, now.since(first.sent) >= RedisSubscriber.confirmDeadline { _ = owed.removeFirst() }
-        if let first = owed.first, !first.isForgiven, now.since(first.sent) >= RedisSubscriber.confirmDeadline {
-            return connection.drop("a subscription isn't confirmed within \(RedisSubscriber.confirmDeadline)")
+        while let first = owed.first, first.isForgiven, silence.isTooLong(asked: first.sent, heard: heard, at: now) { _ = takeOwed() }
+        if let first = owed.first, !first.isForgiven, silence.isTooLong(asked: first.sent, heard: heard, at: now) {
+            let waited = now.since(first.sent) >= Silence.atMost ? Silence.atMost : silence.after
+            return connection.drop("a subscription isn't confirmed within \(waited)")
         }
         if !isUp && owner.set.isReady(in: lanes) {
             isUp = true
@@ -94,7 +105,7 @@ final class RedisSubscriber: ConnectionOwner {
         for _ in 0..<(isSharded ? 96 : 1) {
             let leaving = owner.set.takeUnsubscribes(at: now, in: lanes, ofOneLane: isSharded)
             if !leaving.isEmpty { write(isSharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", leaving, at: now) }
-            let joining = owner.set.takeSubscribes(in: lanes, ofOneLane: isSharded)
+            let joining = unconfirmed < RedisSubscriber.window ? owner.set.takeSubscribes(in: lanes, ofOneLane: isSharded) : []
             if !joining.isEmpty { write(isSharded ? "SSUBSCRIBE" : "SUBSCRIBE", joining, at: now) }
             if leaving.isEmpty && joining.isEmpty { break }
         }
@@ -106,12 +117,20 @@ final class RedisSubscriber: ConnectionOwner {
         for index in indexes { connection.out.argument(owner.set.name(index)) }
         let lane = owner.isSharded ? owner.set[indexes[0]].lane : Lane.several
         owed.append(Owed(lane: lane, count: indexes.count, sent: now))
+        unconfirmed += indexes.count
+    }
+
+    private func takeOwed() -> Owed? {
+        let first = owed.removeFirst()
+        unconfirmed -= first?.count ?? 0
+        return first
     }
 
     /// Commands are answered in their order, so forgiven ones in front of an answer have had theirs.
     private func confirmed() {
-        while let first = owed.first, first.isForgiven { _ = owed.removeFirst() }
+        while let first = owed.first, first.isForgiven { _ = takeOwed() }
         guard var first = owed.removeFirst() else { return }
+        unconfirmed -= 1
         first.count -= 1
         if first.count > 0 { owed.prepend(first) }
     }
@@ -128,6 +147,7 @@ final class RedisSubscriber: ConnectionOwner {
     }
 
     func received(_ reply: borrowing Reply) {
+        heard = loop.now
         // PING is answered by a status while nothing is subscribed, by an array otherwise.
         if reply.kind(0) == .status { return ponged() }
         if reply.isError { return refused(reply) }
@@ -135,7 +155,9 @@ final class RedisSubscriber: ConnectionOwner {
         // "smessage" and the like of sharded pub/sub mean the same.
         if kind.equals(owner.isSharded ? "smessage" : "message") {
             guard let name = reply.string(2), let body = reply.string(3) else { return }
-            if let index = find(name) { owner.heard(index, body, pongs: pongs) }
+            guard let index = find(name) else { return }
+            if suspicion != nil, case .probe = owner.set.subject(of: index) { suspicion = nil }
+            owner.heard(index, body, pongs: pongs)
         } else if kind.equals(owner.isSharded ? "ssubscribe" : "subscribe") {
             guard let index = reply.string(2).flatMap({ find($0) }) else { return }
             if owner.set.isAt(.subscribing, index) { confirmed() }
@@ -155,7 +177,14 @@ final class RedisSubscriber: ConnectionOwner {
         }
     }
 
-    private func ponged() { pongs = ping }
+    private func ponged() {
+        pongs = ping
+        if let suspicion, suspicion.ping == ping { connection.drop(suspicion.reason) }
+    }
+
+    /// Redis says that it handed a message on which hasn't come. It may be on its way still, behind many others; but not behind the answer to a
+    /// PING that leaves from now on: that ends this link, unless a message to ourselves comes first.
+    func suspect(_ reason: String) { if isUp && suspicion == nil { suspicion = (reason, 0) } }
 
     /// The place of a channel whose lane is ours; what comes of others was under way when they moved.
     private func find(_ name: UnsafeRawBufferPointer) -> Int? { owner.set.place(of: name, in: lanes) }
@@ -173,7 +202,7 @@ final class RedisSubscriber: ConnectionOwner {
 
     private func moved(_ redirect: Redirect, _ slot: Int) {
         // The answer to the first command that is about this slot; forgiven ones before it have had theirs.
-        while let first = owed.removeFirst() {
+        while let first = takeOwed() {
             guard owner.slots[first.lane] == slot else {
                 if first.isForgiven { continue }
                 break
@@ -190,6 +219,8 @@ final class RedisSubscriber: ConnectionOwner {
         isUp = false
         problem = reason
         owed.removeAll()
+        unconfirmed = 0
+        suspicion = nil
         pongs = ping
         owner.set.linkLost(in: lanes)
         owner.linkDown()
