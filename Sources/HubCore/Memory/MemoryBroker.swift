@@ -358,8 +358,8 @@ package final class MemoryBroker: Broker {
     /// Cost: a walk over all channels.
     package var held: Held {
         Held(
-            channels: list.count + quiet.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount, readPositions: readCount,
-            bytes: historyBytes)
+            channels: list.count + quiet.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount,
+            readPositions: readCount, bytes: historyBytes)
     }
 
     func queueHealth(_ health: BackendHealth) { outputs.append(.health(health)) }

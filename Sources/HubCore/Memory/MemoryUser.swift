@@ -177,7 +177,9 @@ final class MemoryUser {
     var hasConnections: Bool { state != nil || more?.others.isEmpty == false }
 
     /// The first connection's number, if it's that one.
-    private func isFirst(_ connection: Name) -> Bool { state != nil && ConnectionKey.number(of: connection, node: own.incarnation) == number }
+    private func isFirst(_ connection: Name) -> Bool {
+        state != nil && ConnectionKey.number(of: connection, node: own.incarnation) == number
+    }
 
     func has(_ connection: Name) -> Bool { isFirst(connection) || others.contains { $0.connection == connection } }
 
