@@ -2,10 +2,12 @@
 #include "CCounting.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Who calls, for finding what a count is made of: return addresses and how often. Off until hub_counts_sites(1).
 enum { sites_max = 4096 };
@@ -44,6 +46,83 @@ extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
+// Who holds what is live: for each block that was taken since hub_counts_blocks(1) the way to its allocation. One lock, no memory but its own.
+enum { blocks_max = 1 << 20, ways_max = 1 << 13, frames_max = 16 };
+static struct { void *block; uint32_t way, size; } blocks[blocks_max];
+static struct { void *frames[frames_max]; int depth; int64_t bytes, count; } ways[ways_max];
+static _Atomic int blocks_on;
+static atomic_flag blocks_lock = ATOMIC_FLAG_INIT;
+static _Thread_local int is_noting;
+
+static size_t home(const void *block) { return ((uintptr_t)block * 0x9E3779B97F4A7C15u) >> 44; }
+
+static uint32_t way_of(void **frames, int depth) {
+    uint64_t hash = 0;
+    for (int i = 0; i < depth; i++) hash = (hash ^ (uintptr_t)frames[i]) * 0x9E3779B97F4A7C15u;
+    size_t place = hash >> 51;
+    for (size_t looked = 0; looked < ways_max; looked++, place = (place + 1) % ways_max) {
+        if (ways[place].depth == depth && !memcmp(ways[place].frames, frames, sizeof *frames * (size_t)depth)) return (uint32_t)place;
+        if (ways[place].depth) continue;
+        memcpy(ways[place].frames, frames, sizeof *frames * (size_t)depth);
+        ways[place].depth = depth;
+        return (uint32_t)place;
+    }
+    return 0;
+}
+
+static void block_taken(void *block, size_t size) {
+    if (!atomic_load_explicit(&blocks_on, memory_order_relaxed) || is_noting) return;
+    void *frames[frames_max];
+    is_noting = 1;
+    int depth = backtrace(frames, frames_max);
+    is_noting = 0;
+    while (atomic_flag_test_and_set(&blocks_lock)) {}
+    uint32_t way = way_of(frames, depth);
+    size_t place = home(block);
+    while (blocks[place].block) place = (place + 1) % blocks_max;
+    blocks[place].block = block;
+    blocks[place].way = way;
+    blocks[place].size = (uint32_t)size;
+    ways[way].bytes += (int64_t)size;
+    ways[way].count++;
+    atomic_flag_clear(&blocks_lock);
+}
+
+static void block_given(void *block) {
+    if (!atomic_load_explicit(&blocks_on, memory_order_relaxed)) return;
+    while (atomic_flag_test_and_set(&blocks_lock)) {}
+    size_t hole = home(block);
+    while (blocks[hole].block && blocks[hole].block != block) hole = (hole + 1) % blocks_max;
+    if (blocks[hole].block) {
+        ways[blocks[hole].way].bytes -= blocks[hole].size;
+        ways[blocks[hole].way].count--;
+        blocks[hole].block = NULL;
+        for (size_t next = (hole + 1) % blocks_max; blocks[next].block; next = (next + 1) % blocks_max) {
+            if (((next - home(blocks[next].block)) & (blocks_max - 1)) < ((next - hole) & (blocks_max - 1))) continue;
+            blocks[hole] = blocks[next];
+            blocks[next].block = NULL;
+            hole = next;
+        }
+    }
+    atomic_flag_clear(&blocks_lock);
+}
+
+void hub_counts_blocks(int on) { atomic_store(&blocks_on, on); }
+
+void hub_counts_print_blocks(int64_t least) {
+    for (int i = 0; i < ways_max; i++) {
+        if (!ways[i].depth || ways[i].bytes < least) continue;
+        printf("%10ld bytes in %ld blocks:", (long)ways[i].bytes, (long)ways[i].count);
+        for (int frame = 2; frame < ways[i].depth; frame++) {
+            Dl_info info;
+            uintptr_t base = dladdr(ways[i].frames[frame], &info) ? (uintptr_t)info.dli_fbase : 0;
+            const char *file = base ? strrchr(info.dli_fname, '/') : NULL;
+            printf(" %s+0x%lx", file ? file + 1 : "?", (unsigned long)((uintptr_t)ways[i].frames[frame] - base));
+        }
+        printf("\n");
+    }
+}
+
 static _Atomic uint64_t allocations, retains;
 // What is allocated and not freed, with the word that the C library keeps before each block.
 static _Atomic int64_t live;
@@ -52,12 +131,17 @@ static void count(_Atomic uint64_t *counter) { atomic_fetch_add_explicit(counter
 
 static void *taken(void *block) {
     count(&allocations);
-    if (block) atomic_fetch_add_explicit(&live, (int64_t)(malloc_usable_size(block) + sizeof(size_t)), memory_order_relaxed);
+    if (!block) return block;
+    size_t size = malloc_usable_size(block) + sizeof(size_t);
+    atomic_fetch_add_explicit(&live, (int64_t)size, memory_order_relaxed);
+    block_taken(block, size);
     return block;
 }
 
 static void given(void *block) {
-    if (block) atomic_fetch_sub_explicit(&live, (int64_t)(malloc_usable_size(block) + sizeof(size_t)), memory_order_relaxed);
+    if (!block) return;
+    atomic_fetch_sub_explicit(&live, (int64_t)(malloc_usable_size(block) + sizeof(size_t)), memory_order_relaxed);
+    block_given(block);
 }
 
 void *malloc(size_t size) { note(__builtin_return_address(0)); return taken(__libc_malloc(size)); }

@@ -446,4 +446,35 @@ import Testing
         let frames = bench.frames()
         #expect(frames.map(\.members) == [[MemberEntry(user: "alice", devices: 1)]])
     }
+
+    @Test("the store is told of who is there, as many as come and go", arguments: [1, 2, 3] as [UInt64])
+    func crowd(seed: UInt64) {
+        var chance = Chance(seed: seed)
+        let bench = MembersBench()
+        var there: [Name: Set<UInt64>] = [:]
+        var told: [Name: UInt32] = [:]
+        for round in 0..<60 {
+            // It grows to some sixty, and shrinks to none.
+            for _ in 0..<20 {
+                let number = UInt64.random(in: 0..<80, using: &chance)
+                let user = Name(trusted: Array("user-\(number)".utf8))
+                let connection = number * 2 + UInt64.random(in: 0..<2, using: &chance)
+                if Int.random(in: 0..<60, using: &chance) >= round {
+                    bench.join(user, connection, device: "")
+                    there[user, default: []].insert(connection)
+                } else {
+                    bench.machine.left("room", connection: connection, at: bench.now)
+                    there[user]?.remove(connection)
+                }
+            }
+            for _ in 0..<4 {
+                bench.pass(.seconds(1))
+                for (users, tag) in bench.changes() {
+                    for count in users { told[count.user] = count.devices > 0 ? count.devices : nil }
+                    bench.say(tag)
+                }
+            }
+            #expect(told == there.filter { !$0.value.isEmpty }.mapValues { UInt32($0.count) })
+        }
+    }
 }

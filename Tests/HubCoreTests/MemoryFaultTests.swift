@@ -158,6 +158,35 @@ struct MemoryBrokerFaultTests {
         #expect(bench.lines() == ["published 1", "received 1"])
     }
 
+    @Test("a channel that was only wanted hears whatever happens to it, and counts like any other until nobody wants it")
+    func quiet() {
+        var limits = MemoryLimits()
+        limits.channels = 3
+        let bench = Bench(limits: limits)
+        for channel in ["a", "b", "c", "d"] as [Name] { bench.subscribe(channel) }
+        bench.subscribe("a")
+        #expect(bench.lines() == ["subscribed at 0", "subscribed at 0", "subscribed at 0", "refused storeFull", "subscribed at 0"])
+        #expect(bench.broker.held.channels == 3)
+        let typing = Publication(messageClass: .typing, user: "alice", device: "", messageId: .empty, time: 1, payload: [])
+        bench.broker.broadcast(typing, to: "a", at: bench.now)
+        bench.broker.broadcast(typing, to: "nobody's", at: bench.now)
+        var read = typing
+        read.messageClass = .read
+        bench.broker.markRead(read, offset: 1, in: "b", tag: .none, at: bench.now)
+        bench.publish(to: "c")
+        bench.publish(to: "e")
+        #expect(bench.lines() == ["received typing", "read 1", "received read", "published 1", "received 1", "refused storeFull"])
+        for channel in ["a", "b", "c"] as [Name] { bench.broker.unsubscribe(channel, at: bench.now) }
+        #expect(bench.broker.held.channels == 2)
+        bench.subscribe("e")
+        bench.broker.unsubscribe("e", at: bench.now)
+        bench.subscribe("a")
+        #expect(bench.lines() == ["subscribed at 0", "subscribed at 0"])
+        #expect(bench.broker.held.channels == 3)
+        bench.publish(to: "a")
+        #expect(bench.lines() == ["published 1", "received 1"])
+    }
+
     @Test("a retry whose first attempt was rolled back is uncertain, and isn't published")
     func takenBack() {
         let bench = Bench()

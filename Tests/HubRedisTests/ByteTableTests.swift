@@ -3,45 +3,76 @@ import HubRedis
 import Testing
 
 @Suite struct ByteTableTests {
+    /// A table and what it has to be told: the tails of the names in it, by index.
+    private struct Kept {
+        var table: ByteTable
+        var tails: [Int: [UInt8]] = [:]
+
+        mutating func insert(_ name: String, tail: String) -> Int {
+            let tails = tails
+            let index = table.insert([UInt8](name.utf8), tail: [UInt8](tail.utf8)) { tails[$0] ?? [] }
+            self.tails[index] = [UInt8](tail.utf8)
+            return index
+        }
+
+        mutating func remove(_ index: Int) {
+            let tails = tails
+            table.remove(index) { tails[$0] ?? [] }
+            self.tails[index] = nil
+        }
+
+        func find(_ name: String) -> Int? { table.find([UInt8](name.utf8)) { tails[$0] ?? [] } }
+        func name(_ index: Int) -> String { String(decoding: table.name(index, tail: tails[index] ?? []), as: UTF8.self) }
+    }
+
     @Test("random inserts, removes and look-ups agree with a dictionary", arguments: [1, 2, 3] as [UInt64])
     func twin(seed: UInt64) {
         var chance = Chance(seed: seed)
-        var table = ByteTable(seed: seed)
-        var twin: [[UInt8]: Int] = [:]
+        var kept = Kept(table: ByteTable(seed: seed))
+        var twin: [String: Int] = [:]
         for _ in 0..<20_000 {
-            let name = [UInt8]("channel:\(UInt64.random(in: 0..<400, using: &chance))".utf8)
+            let tail = "\(UInt64.random(in: 0..<400, using: &chance))"
+            let name = "channel{\(tail.count)}:" + tail
             switch UInt64.random(in: 0..<3, using: &chance) {
             case 0 where twin[name] == nil:
-                let index = table.insert(name)
+                let index = kept.insert(name, tail: UInt64.random(in: 0..<9, using: &chance) == 0 ? "" : tail)
                 #expect(!twin.values.contains(index))
                 twin[name] = index
             case 1:
-                if let index = twin.removeValue(forKey: name) { table.remove(index) }
-            default: #expect(table.find(name) == twin[name])
+                if let index = twin.removeValue(forKey: name) { kept.remove(index) }
+            default: #expect(kept.find(name) == twin[name])
             }
         }
-        #expect(table.count == twin.count)
-        for (name, index) in twin { #expect(table.find(name) == index && table.name(index) == name) }
+        #expect(kept.table.count == twin.count)
+        for (name, index) in twin { #expect(kept.find(name) == index && kept.name(index) == name) }
     }
 
     @Test("a name is the same whatever of it is kept elsewhere")
     func tails() {
-        var table = ByteTable(seed: 5)
-        func bytes(_ text: String) -> [UInt8] { [UInt8](text.utf8) }
-        let whole = table.insert(bytes("hub:{1}:pf"))
-        let parted = table.insert(bytes("hub:{1}:c:room"), tail: bytes("room"))
-        let other = table.insert(bytes("hub:{1}:c:hall"), tail: bytes("hall"))
-        let mistaken = table.insert(bytes("hub:{2}:c:room"), tail: bytes("rooms"))
-        let bare = table.insert(bytes("room"), tail: bytes("room"))
-        let names = ["hub:{1}:pf", "hub:{1}:c:room", "hub:{1}:c:hall", "hub:{2}:c:room", "room"]
-        for (name, index) in zip(names, [whole, parted, other, mistaken, bare]) {
-            #expect(table.find(bytes(name)) == index)
-            #expect(table.name(index) == bytes(name))
+        var kept = Kept(table: ByteTable(seed: 5))
+        let parted = kept.insert("hub:{1}:c:room", tail: "room")
+        let named = [
+            (name: "hub:{1}:pf", index: kept.insert("hub:{1}:pf", tail: "")), (name: "hub:{1}:c:room", index: parted),
+            (name: "hub:{1}:c:hall", index: kept.insert("hub:{1}:c:hall", tail: "hall")),
+            (name: "hub:{2}:c:room", index: kept.insert("hub:{2}:c:room", tail: "rooms")),
+            (name: "room", index: kept.insert("room", tail: "room")), (name: "hub:{1}:c:", index: kept.insert("hub:{1}:c:", tail: "")),
+        ]
+        for (name, index) in named {
+            #expect(kept.find(name) == index)
+            #expect(kept.name(index) == name)
         }
-        #expect(table.find(bytes("hub:{1}:c:roo")) == nil)
-        table.remove(parted)
-        #expect(table.find(bytes("hub:{1}:c:room")) == nil && table.find(bytes("room")) == bare)
-        #expect(table.insert(bytes("hub:{9}:c:x"), tail: bytes("x")) == parted)
+        #expect(kept.find("hub:{1}:c:roo") == nil)
+        kept.remove(parted)
+        #expect(kept.find("hub:{1}:c:room") == nil && kept.find("room") != nil)
+        #expect(kept.insert("hub:{9}:c:x", tail: "x") == parted)
+    }
+
+    @Test("names that end with what is kept of them leave nothing behind")
+    func nothingLeft() {
+        var kept = Kept(table: ByteTable(seed: 6))
+        for number in 0..<1_000 { kept.remove(kept.insert("hub:{1}:c:\(number)", tail: "\(number)")) }
+        for number in 0..<1_000 { kept.remove(kept.insert("\(number)", tail: "\(number)")) }
+        #expect(kept.table.headCount == 2 && kept.table.bound == 1)
     }
 
     @Test("a ring gives back in order, over its border and when it grows, from both ends")

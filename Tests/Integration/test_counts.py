@@ -13,9 +13,9 @@ def test_a_delivery_allocates_and_retains_nothing_and_a_publication_little():
     count()
 
 
-def test_an_idle_connection_keeps_no_more_of_the_heap_than_decision_0230_says():
+def test_an_idle_connection_keeps_no_more_of_the_heap_than_decision_0312_says():
     count("--idle")
 
 
-def test_an_idle_connection_on_redis_keeps_no_more_of_the_heap_than_decision_0230_says(redis):
+def test_an_idle_connection_on_redis_keeps_no_more_of_the_heap_than_decision_0312_says(redis):
     count("--idle", redis.url)

@@ -19,6 +19,12 @@ void hub_counts_sites(int on);
 /// Prints the addresses of those who did so at least that often: `addr2line -e PROGRAM ADDRESS` names them.
 void hub_counts_print_sites(uint64_t least);
 
+/// Starts or stops noting which way the blocks come that are taken; while it's on, allocating is slow.
+void hub_counts_blocks(int on);
+/// Prints the ways whose blocks are still held and weigh at least that much: bytes, blocks, and the callers from the nearest on, each as
+/// FILE+ADDRESS for `addr2line -fe FILE ADDRESS`.
+void hub_counts_print_blocks(int64_t least);
+
 /// Connects to 127.0.0.1:port and upgrades to a WebSocket at `target`. -1 when that fails.
 int hub_drive_open(int port, const char *target);
 /// Sends one masked text frame (length below 126 or below 65,536). 0 when it left whole.

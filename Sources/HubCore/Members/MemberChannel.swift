@@ -8,18 +8,14 @@ final class MemberChannel {
     let threshold: Int
 
     // The node's own.
-    var users: [Name: LocalMember] = [:]
+    var users = LocalMembers()
     /// Users whose devices the store doesn't know rightly, in order.
     var dirty: [Name] = []
-    var isInFlight = false
-    /// The last call couldn't carry all.
-    var hasMore = false
 
     // What the store said.
     var sequence: UInt64 = 0
     var begun: UInt64 = 0
     var occupancy: UInt64 = 0
-    var isRefreshing = false
     var reaps = 0
     /// The store stood below this sequence, and still does if nothing has moved by the next refresh: it was rolled back.
     var aheadAt: UInt64?
@@ -28,23 +24,52 @@ final class MemberChannel {
 
     /// The loops with followers, a bit each.
     var followers: UInt64 = 0
-    var view: MembersView?
+    /// Most channels have no followers.
+    private var viewing: Viewing?
     /// The store lost its data: until then nodes say again who is there, and who isn't there isn't gone.
-    var warmUntil: Instant?
+    @Moment var warmUntil: Instant?
 
     // When something is to be done.
-    var collectAt: Instant?
-    var refreshAt: Instant?
-    var expectAt: Instant?
-    var readAt: Instant?
-    var flushAt: Instant?
+    @Moment var collectAt: Instant?
+    @Moment var refreshAt: Instant?
+    @Moment var expectAt: Instant?
+    @Moment var readAt: Instant?
+    @Moment var flushAt: Instant?
     /// Its entry among the machine's deadlines.
     var queuedDue = Instant.distantFuture
+
+    var isInFlight = false
+    /// The last call couldn't carry all.
+    var hasMore = false
+    var isRefreshing = false
     var isGone = false
+
+    private final class Viewing {
+        var view: MembersView?
+    }
+
+    /// An instant or none in eight bytes.
+    @propertyWrapper struct Moment {
+        private var instant = Instant.distantFuture
+        var wrappedValue: Instant? {
+            get { instant == .distantFuture ? nil : instant }
+            set { instant = newValue ?? .distantFuture }
+        }
+    }
 
     init(name: Name, threshold: Int) {
         self.name = name
         self.threshold = threshold
+    }
+
+    /// Changed in place, not as a copy.
+    var view: MembersView? {
+        get { viewing?.view }
+        _modify {
+            let viewing = viewing ?? Viewing()
+            yield &viewing.view
+            self.viewing = viewing.view == nil ? nil : viewing
+        }
     }
 
     var due: Instant {
@@ -55,7 +80,7 @@ final class MemberChannel {
 
     var isUnused: Bool { users.isEmpty && followers == 0 && !isInFlight }
     /// The store should know this node here.
-    var hasMembers: Bool { users.contains { $0.value.stored != 0 } }
+    var hasMembers: Bool { users.contains { $0.member.stored != 0 } }
 
     func isWarm(at now: Instant) -> Bool { warmUntil.map { now < $0 } ?? false }
 }

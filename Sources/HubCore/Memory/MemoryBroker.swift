@@ -11,6 +11,8 @@ package final class MemoryBroker: Broker {
     private(set) var channels: [Name: MemoryChannel] = [:]
     /// The same channels, for the walks.
     private(set) var list: [MemoryChannel] = []
+    /// Those besides that are only wanted.
+    private var quiet = QuietChannels()
     private var walk: Patrol?
     let outputs = Outputs<Output>()
     private var options: [[UInt8]: SharedOptions] = [:]
@@ -99,7 +101,7 @@ package final class MemoryBroker: Broker {
     }
 
     package func broadcast(_ publication: Publication, to name: Name, at now: Instant) {
-        guard faults.refusal() == nil, let channel = channels[name], channel.isWanted, !faults.dropsFeed() else { return }
+        guard faults.refusal() == nil, let channel = channels[name] ?? awoken(name), channel.isWanted, !faults.dropsFeed() else { return }
         outputs.append(.ephemeral(publication, channel))
     }
 
@@ -121,16 +123,21 @@ package final class MemoryBroker: Broker {
 
     package func subscribe(_ name: Name, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.subscribed(name, .failure(error), tag)) }
-        guard let channel = channel(name) else { return outputs.append(.subscribed(name, .failure(MemoryBroker.full("channels")), tag)) }
-        expire(channel, at: now, idsMax: 4)
-        if !channel.isWanted {
-            channel.isWanted = true
-            channel.live = channel.tip(origin)
+        if let channel = channels[name] {
+            expire(channel, at: now, idsMax: 4)
+            if !channel.isWanted {
+                channel.isWanted = true
+                channel.live = channel.tip(origin)
+            }
+        } else if quiet.word(of: name) == nil {
+            guard hasRoom else { return outputs.append(.subscribed(name, .failure(MemoryBroker.full("channels")), tag)) }
+            quiet.insert(name, word: generation.word)
         }
-        outputs.append(.subscribedTo(channel, tag))
+        outputs.append(.subscribedTo(name, tag))
     }
 
     package func unsubscribe(_ name: Name, at now: Instant) {
+        if quiet.remove(name) != nil { return }
         guard let channel = channels[name] else { return }
         channel.isWanted = false
         channel.live = nil
@@ -171,7 +178,7 @@ package final class MemoryBroker: Broker {
         case readMoved(Result<UInt64, WireError>, RequestTag)
         case subscribed(Name, Result<Position, WireError>, RequestTag)
         /// The position is taken when the answer is given: what was delivered until then.
-        case subscribedTo(MemoryChannel, RequestTag)
+        case subscribedTo(Name, RequestTag)
         case historyRead(Name, Result<HistoryPage, WireError>, RequestTag)
         case readMarks(Name, Result<[ReadMark], WireError>, RequestTag)
         case probed(Result<Void, WireError>, RequestTag)
@@ -188,8 +195,9 @@ package final class MemoryBroker: Broker {
         case .published(let result, let tag): delegate.published(result, tag: tag)
         case .readMoved(let result, let tag): delegate.readMoved(result, tag: tag)
         case .subscribed(let channel, let result, let tag): delegate.subscribed(channel, result, tag: tag)
-        case .subscribedTo(let channel, let tag):
-            delegate.subscribed(channel.name, .success(channel.live ?? channel.tip(origin)), tag: tag)
+        case .subscribedTo(let name, let tag):
+            let place = channels[name].map { $0.live ?? $0.tip(origin) } ?? quiet.word(of: name).map { .origin($0) } ?? origin
+            delegate.subscribed(name, .success(place), tag: tag)
         case .historyRead(let channel, let result, let tag): delegate.historyRead(channel, result, tag: tag)
         case .readMarks(let channel, let result, let tag): delegate.readMarks(channel, result, tag: tag)
         case .probed(let result, let tag): delegate.probed(result, tag: tag)
@@ -229,23 +237,37 @@ package final class MemoryBroker: Broker {
 
     // Keeping.
 
-    /// One step of the walk for some channels: drops what ran out, and finds the lost tail that no successor reveals.
+    /// One step of the walk for some channels: drops what ran out, and finds the lost tail that no successor reveals. Behind the list it goes
+    /// over the quiet ones: one that stands at another origin than the present one has something to be told, like others.
     private func patrol(at now: Instant) {
-        guard let steps = walk?.steps(over: list.count, at: now) else { return }
+        guard let steps = walk?.steps(over: list.count + quiet.bound, at: now) else { return }
         if now >= generation.ends { generation = Generation(word: newEpoch(), ends: now + Generation.life) }
         for _ in 0..<steps {
-            guard !list.isEmpty, let place = walk?.next(of: list.count) else { return }
+            let places = list.count + quiet.bound
+            guard places > 0, let place = walk?.next(of: places) else { return }
+            guard place < list.count else {
+                if outputs.isEmpty, let (name, word) = quiet.at(place - list.count), word != generation.word, let channel = awoken(name) {
+                    tellTail(of: channel)
+                }
+                continue
+            }
             let channel = list[place]
             expire(channel, at: now, idsMax: 256)
             if channel.isForgettable {
                 remove(channel)
                 walk?.repeatPlace()
-            } else if outputs.isEmpty, let delegate, let live = channel.live, live != channel.tip(origin) {
-                let tip = channel.tip(origin)
-                channel.live = tip
-                fill(channel, from: live, to: tip, delegate)
+            } else {
+                tellTail(of: channel)
             }
         }
+    }
+
+    /// Where nothing that waits may tell it: what lies between the node's place in the channel and the channel's own.
+    private func tellTail(of channel: MemoryChannel) {
+        guard outputs.isEmpty, let delegate, let live = channel.live, live != channel.tip(origin) else { return }
+        let tip = channel.tip(origin)
+        channel.live = tip
+        fill(channel, from: live, to: tip, delegate)
     }
 
     func expire(_ channel: MemoryChannel, at now: Instant, idsMax: Int) {
@@ -265,8 +287,22 @@ package final class MemoryBroker: Broker {
 
     /// nil when there are as many as may be.
     private func channel(_ name: Name) -> MemoryChannel? {
-        if let channel = channels[name] { return channel }
-        guard list.count < limits.channels else { return nil }
+        if let channel = channels[name] ?? awoken(name) { return channel }
+        return hasRoom ? begin(name) : nil
+    }
+
+    private var hasRoom: Bool { list.count + quiet.count < limits.channels }
+
+    /// One that was only wanted, now that something happens to it.
+    private func awoken(_ name: Name) -> MemoryChannel? {
+        guard let word = quiet.remove(name) else { return nil }
+        let channel = begin(name)
+        channel.isWanted = true
+        channel.live = .origin(word)
+        return channel
+    }
+
+    private func begin(_ name: Name) -> MemoryChannel {
         let channel = MemoryChannel(name: name, options: options(of: name), place: list.count)
         channels[name] = channel
         list.append(channel)
@@ -322,8 +358,8 @@ package final class MemoryBroker: Broker {
     /// Cost: a walk over all channels.
     package var held: Held {
         Held(
-            channels: list.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount, readPositions: readCount,
-            bytes: historyBytes)
+            channels: list.count + quiet.count, publications: list.reduce(0) { $0 + $1.history.count }, messageIds: idCount,
+            readPositions: readCount, bytes: historyBytes)
     }
 
     func queueHealth(_ health: BackendHealth) { outputs.append(.health(health)) }

@@ -26,6 +26,8 @@ final class MemoryChannel {
         var ids: [MessageKey: UInt64] = [:]
         var idOrder = Queue<RememberedId>()
         var idNumberOfFirst: UInt64 = 0
+        /// When the first of them ends: asked with each publication, without a look at its names.
+        var idsEnd = Instant.distantFuture
         var reads: [Name: UInt64] = [:]
         var readsEnd = Instant.distantFuture
 
@@ -58,6 +60,7 @@ final class MemoryChannel {
         kept.historyEnds = image.historyEnds
         for number in 0..<image.ids.count { kept.ids[image.ids[number].key] = UInt64(number) }
         kept.idOrder = image.ids
+        kept.idsEnd = image.ids.first?.ends ?? .distantFuture
         kept.reads = image.reads
         kept.readsEnd = image.readsEnd
     }
@@ -134,8 +137,10 @@ final class MemoryChannel {
 
     func remember(_ key: MessageKey, digest: UInt64, at now: Instant) {
         let kept = keeping()
+        let ends = now + shared.value.dedup
+        if kept.idOrder.isEmpty { kept.idsEnd = ends }
         kept.ids[key] = kept.idNumberOfFirst + UInt64(kept.idOrder.count)
-        kept.idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: now + shared.value.dedup))
+        kept.idOrder.append(RememberedId(key: key, digest: digest, position: position, ends: ends))
     }
 
     /// What a repeated message is answered, whose first attempt got `place`. Where the channel has begun anew since, or was rolled back behind
@@ -190,10 +195,11 @@ final class MemoryChannel {
             kept.readsEnd = .distantFuture
         }
         var left = idsMax
-        while left > 0, let ends = kept.idOrder.first?.ends, ends <= now, let key = kept.idOrder.popFirst()?.key {
+        while left > 0, kept.idsEnd <= now, let key = kept.idOrder.popFirst()?.key {
             // The same id may have been used again since, under a later number.
             if kept.ids[key] == kept.idNumberOfFirst { kept.ids[key] = nil }
             kept.idNumberOfFirst += 1
+            kept.idsEnd = kept.idOrder.first?.ends ?? .distantFuture
             left -= 1
         }
         if kept.isNothing { self.kept = nil }

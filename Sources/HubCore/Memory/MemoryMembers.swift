@@ -12,7 +12,8 @@ package final class MemoryMembers {
 
     final class Channel {
         var nodes: [Name: Node] = [:]
-        var totals: [Name: UInt32] = [:]
+        /// What all nodes say together, while they are several: what a single one says is all there is.
+        private var sums: [Name: UInt32]?
         var sequence: UInt64
         let begun: UInt64
         var ends: Instant
@@ -23,6 +24,33 @@ package final class MemoryMembers {
             self.sequence = sequence
             begun = sequence
             self.ends = ends
+        }
+
+        /// Devices of each user, by what all nodes say.
+        var totals: [Name: UInt32] { sums ?? nodes.first?.value.users ?? [:] }
+        var isEmpty: Bool { nodes.isEmpty }
+        /// Of users.
+        var count: Int { sums?.count ?? nodes.first?.value.users.count ?? 0 }
+
+        /// What one node says changes by `body`, in place: `set` is to be called for each user in it. The deadline of a node that says nothing
+        /// any more goes with it.
+        func change(_ node: Name, _ body: (inout Node) -> Void) {
+            if sums == nil, let other = nodes.first, other.key != node { sums = other.value.users }
+            var said = nodes.removeValue(forKey: node) ?? Node()
+            body(&said)
+            if !said.users.isEmpty { nodes[node] = said }
+            if nodes.count < 2 { sums = nil }
+        }
+
+        /// Within `change`. The user's devices before, and now.
+        func set(_ user: Name, to devices: UInt32, of said: inout Node) -> (before: UInt32, now: UInt32) {
+            let before = said.users[user] ?? 0
+            guard before != devices else { return (0, 0) }
+            said.users[user] = devices > 0 ? devices : nil
+            guard let total = sums.map({ $0[user] ?? 0 }) else { return (before, devices) }
+            let next = total - min(before, total) + devices
+            sums?[user] = next > 0 ? next : nil
+            return (total, next)
         }
     }
 
@@ -65,21 +93,16 @@ package final class MemoryMembers {
             return .success(MembersTip(sequence: 0, begun: 0, occupancy: 0, isNew: true))
         }
         let isNew = channel.nodes[node] == nil
-        let wasEmpty = channel.totals.isEmpty
-        var said = channel.nodes[node] ?? Node()
-        if joins {
-            said.deadline = now + timers.lease
-            occupied.move(name, to: said.deadline)
-        }
+        let wasEmpty = channel.isEmpty
+        if joins { occupied.move(name, to: now + timers.lease) }
         var changes = Changes()
-        for count in users {
-            set(said.users[count.user] ?? 0, to: count.devices, of: count.user, in: channel, &changes)
-            said.users[count.user] = count.devices > 0 ? count.devices : nil
+        channel.change(node) { said in
+            if joins { said.deadline = now + timers.lease }
+            for count in users { set(count.user, to: count.devices, of: &said, in: channel, &changes) }
         }
-        channel.nodes[node] = said.users.isEmpty ? nil : said
         channel.ends = now + MemberLimits.ttl
         tell(changes, of: name, channel, wasEmpty: wasEmpty, at: now)
-        return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count), isNew: isNew))
+        return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), isNew: isNew))
     }
 
     func refresh(_ name: Name, by node: Name, isObserver: Bool, at now: Instant) -> MembersLease {
@@ -106,7 +129,7 @@ package final class MemoryMembers {
             ? [] : others.filter { $0.value.deadline <= now }.map(\.key).sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         let next = others.values.map(\.deadline).filter { $0 > now }.min()
         return MembersLease(
-            isKnown: isKnown, sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count),
+            isKnown: isKnown, sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count),
             othersEnd: next.map { $0.since(now) },
             dead: Array(dead.prefix(10)))
     }
@@ -115,10 +138,11 @@ package final class MemoryMembers {
         guard let channel = channel(name, at: now), now >= channel.holdUntil, let said = channel.nodes[node], said.deadline <= now else {
             return 0
         }
-        let wasEmpty = channel.totals.isEmpty
+        let wasEmpty = channel.isEmpty
         var changes = Changes()
-        for (user, devices) in said.users { set(devices, to: 0, of: user, in: channel, &changes) }
-        channel.nodes[node] = nil
+        channel.change(node) { gone in
+            for user in said.users.keys { set(user, to: 0, of: &gone, in: channel, &changes) }
+        }
         tell(changes, of: name, channel, wasEmpty: wasEmpty, at: now)
         return changes.left.count
     }
@@ -127,7 +151,7 @@ package final class MemoryMembers {
     func sweep(_ partition: Int, at now: Instant) -> MembersSwept {
         var swept = MembersSwept()
         for name in occupied.takeDue(of: partition, timers: timers, limit: 200, at: now) {
-            guard let channel = channel(name, at: now), !channel.totals.isEmpty else {
+            guard let channel = channel(name, at: now), !channel.isEmpty else {
                 // What the nodes said has ended, and nobody has said it again.
                 vacated(name, version: (channels[name]?.sequence ?? milliseconds(at: now)) + 1, at: now)
                 swept.channels += 1
@@ -150,8 +174,8 @@ package final class MemoryMembers {
             return MembersList(members: [], sequence: 0, begun: 0, occupancy: 0, cursor: nil)
         }
         var page = MembersList(
-            members: [], sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.totals.count), cursor: nil)
-        if cursor == "0" && channel.totals.count <= whole {
+            members: [], sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), cursor: nil)
+        if cursor == "0" && channel.count <= whole {
             page.members = channel.totals.map { MemberEntry(user: $0.key, devices: $0.value) }
             return page
         }
@@ -183,11 +207,8 @@ package final class MemoryMembers {
         var updated: [MemberCount] = []
     }
 
-    private func set(_ before: UInt32, to devices: UInt32, of user: Name, in channel: Channel, _ changes: inout Changes) {
-        guard before != devices else { return }
-        let total = channel.totals[user] ?? 0
-        let next = total - min(before, total) + devices
-        channel.totals[user] = next > 0 ? next : nil
+    private func set(_ user: Name, to devices: UInt32, of said: inout Node, in channel: Channel, _ changes: inout Changes) {
+        let (total, next) = channel.set(user, to: devices, of: &said)
         if total == 0 && next > 0 {
             memberships += 1
             changes.joined.append(MemberCount(user: user, devices: next))
@@ -200,14 +221,14 @@ package final class MemoryMembers {
     }
 
     private func tell(_ changes: Changes, of name: Name, _ channel: Channel, wasEmpty: Bool, at now: Instant) {
-        if wasEmpty != channel.totals.isEmpty {
+        if wasEmpty != channel.isEmpty {
             if !wasEmpty {
                 vacated(name, version: channel.sequence + 1, at: now)
             } else if occupied.insert(name, until: now + timers.lease) {
                 // Otherwise backends know of it: the channel only began anew.
                 hooks?.append(
                     .channelOccupied, name, version: channel.sequence + 1, time: milliseconds(at: now),
-                    occupancy: UInt64(channel.totals.count), partition: Partition.of(name), at: now)
+                    occupancy: UInt64(channel.count), partition: Partition.of(name), at: now)
             }
         }
         for (kind, users) in [(MembersNews.Kind.joined, changes.joined), (.left, changes.left), (.updated, changes.updated)] {
@@ -215,7 +236,7 @@ package final class MemoryMembers {
             while !rest.isEmpty {
                 channel.sequence += 1
                 let news = MembersNews(
-                    kind: kind, sequence: channel.sequence, occupancy: UInt64(channel.totals.count),
+                    kind: kind, sequence: channel.sequence, occupancy: UInt64(channel.count),
                     users: Array(rest.prefix(MemberLimits.reaped)))
                 hand(news, to: name)
                 rest = rest.dropFirst(MemberLimits.reaped)
@@ -249,7 +270,7 @@ package final class MemoryMembers {
     }
 
     private func forget(_ name: Name) {
-        memberships -= channels.removeValue(forKey: name)?.totals.count ?? 0
+        memberships -= channels.removeValue(forKey: name)?.count ?? 0
     }
 
     /// Lets channels go whose time is over, a few in each call.

@@ -59,7 +59,7 @@ extension MemoryPresenceStore {
 
     /// One record is gone, as after an eviction.
     package func forgetRecord(of name: Name) {
-        if let user = users[name] { forget(user) }
+        if let user = known(name) { forget(user) }
     }
 
     /// Down: every call is refused and what happened meanwhile shows as a gap.

@@ -24,13 +24,16 @@ package final class MemoryPresenceStore: PresenceStore {
 
     let timers: PresenceTimers
     private let node: Name
+    private let own: MemoryUser.Own
     let nodeName: Name
     private let wallClockAtStart: UInt64
     private let startedAt: Instant
     private let usersMax: Int
 
-    var users: [Name: MemoryUser] = [:]
     private(set) var list: [MemoryUser] = []
+    /// Places in `list`.
+    private var table = PlaceTable()
+    private let seed = PlaceTable.secret
     var partitions: [PartitionState]
     let outputs = Outputs<Output>()
     private var walk: Patrol
@@ -48,6 +51,7 @@ package final class MemoryPresenceStore: PresenceStore {
     ) {
         self.timers = timers
         self.node = node
+        own = MemoryUser.Own(incarnation: node)
         self.nodeName = nodeName
         self.wallClockAtStart = wallClockAtStart
         self.startedAt = startedAt
@@ -63,7 +67,7 @@ package final class MemoryPresenceStore: PresenceStore {
         precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
         if let error = faults.refusal() { return outputs.append(.applied(.failure(error), tag)) }
         let newcomers = operations.reduce(0) { count, operation in
-            if case .down = operation.kind { count } else { users[operation.user] == nil ? count + 1 : count }
+            if case .down = operation.kind { count } else { known(operation.user) == nil ? count + 1 : count }
         }
         guard list.count + newcomers <= usersMax else {
             let error = WireError(.storeFull, "the embedded store holds as many users as it may", retryAfter: 2_000)
@@ -181,31 +185,39 @@ package final class MemoryPresenceStore: PresenceStore {
 
     // Records.
 
+    private func hash(_ name: Name) -> UInt64 { PlaceTable.hash(name, seed: seed) }
+
+    /// The user's record, also where its TTL has passed.
+    func known(_ name: Name) -> MemoryUser? { table.find(hash(name)) { list[$0].name == name }.map { list[$0] } }
+
     /// The user's record; nil when there is none, or its TTL has passed.
     func user(_ name: Name, at now: Instant) -> MemoryUser? {
-        guard let user = users[name] else { return nil }
+        guard let user = known(name) else { return nil }
         if user.ends > now { return user }
         forget(user)
         return nil
     }
 
     func makeUser(_ name: Name) -> MemoryUser {
-        keep(MemoryUser(name: name, place: list.count))
+        keep(MemoryUser(name: name, own: own, place: list.count))
     }
 
+    /// There's none of that name.
     func keep(_ user: MemoryUser) -> MemoryUser {
-        users[user.name] = user
         list.append(user)
+        table.insert(user.place, hash(user.name)) { hash(list[$0].name) }
         return user
     }
 
     func forget(_ user: MemoryUser) {
-        users[user.name] = nil
-        let last = list.removeLast()
-        if last !== user {
-            list[user.place] = last
+        table.remove(user.place, hash(user.name)) { hash(list[$0].name) }
+        if let last = list.last, last !== user {
+            table.remove(last.place, hash(last.name)) { hash(list[$0].name) }
             last.place = user.place
+            list[user.place] = last
+            table.insert(last.place, hash(last.name)) { hash(list[$0].name) }
         }
+        list.removeLast()
         // What still waits among the deadlines finds nothing to end.
         user.queuedDue = .distantFuture
     }

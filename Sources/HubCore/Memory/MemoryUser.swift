@@ -2,6 +2,10 @@ import HubBase
 import HubWire
 
 /// One user's record in the embedded store: state, version, and the connections whose leases make the state (redis-design §2, Keys).
+///
+/// Nearly every user has one connection, of this node, and a trail that says only that it came: then all of it is 120 bytes. The connection is
+/// its number, its device's name is empty where it's the one that its id makes, and the trail is one byte, what brought it, as all else of that
+/// transition is what the record says. Anything more stands in an object of its own (`More`).
 final class MemoryUser {
     struct Connection {
         var connection: Name
@@ -13,53 +17,65 @@ final class MemoryUser {
         var leaseEnds: Instant
     }
 
+    /// The node whose connections are numbers: the store's, one for all its users.
+    final class Own {
+        let incarnation: Name
+        /// What its operations call it: the first one says so.
+        private var name = Name.empty
+
+        init(incarnation: Name) { self.incarnation = incarnation }
+
+        fileprivate func isCalled(_ node: Name) -> Bool {
+            if name.isEmpty { name = node }
+            return name == node
+        }
+
+        fileprivate var node: Name { name }
+    }
+
     let name: Name
-    private var listPlace: Int32
-    private(set) var status = PresenceStatus.offline
+    private let own: Own
+    // The first connection, if it's one of `own`; `state` is nil where there's none.
+    private var number: UInt64 = 0
+    private var device = Name.empty
+    private var since: UInt64 = 0
+    /// Of its lease; where there's none, what `ends` says.
+    private var end = Instant.distantFuture
     private(set) var version: UInt64 = 0
-    /// Somebody who counts was here once: before that there is nothing to tell of the user, whoever is invisible.
-    var wasSeen: Bool { version > 0 }
     /// Milliseconds since 1970: the last change; offline: last seen.
     private(set) var changedAt: UInt64 = 0
-    /// Most users have one; it needs no memory of its own.
-    private var first: Connection?
-    private var others: [Connection] = []
-    private var leaving: Leaving?
-    /// Oldest first; a few more than are shown.
-    private(set) var trail: [PresenceTransition] = []
+    private var more: More?
     var trailEnds = Instant.distantFuture
-    /// When an offline user's record goes. Others have no end: in Redis a record's TTL is for the case that no node sweeps, and here that
-    /// is the case when there is no store either.
-    var ends = Instant.distantFuture
     /// The earliest entry for this user among the partition's deadlines.
     var queuedDue = Instant.distantFuture
+    private var listPlace: Int32
+    private(set) var status = PresenceStatus.offline
+    private var state: ConnectionState?
+    /// The trail is one transition, the first connection's, to what the record says, made by this.
+    private var cause: PresenceCause?
 
-    init(name: Name, place: Int) {
-        self.name = name
-        listPlace = Int32(truncatingIfNeeded: place)
-    }
+    /// Somebody who counts was here once: before that there is nothing to tell of the user, whoever is invisible.
+    var wasSeen: Bool { version > 0 }
 
-    /// For tests: with nothing queued.
-    init(copying other: MemoryUser, place: Int) {
-        name = other.name
-        listPlace = Int32(truncatingIfNeeded: place)
-        status = other.status
-        version = other.version
-        changedAt = other.changedAt
-        first = other.first
-        others = other.others
-        trail = other.trail
-        trailEnds = other.trailEnds
-        ends = other.ends
-        grace = other.grace
-        close = other.close
-        awaited = other.awaited
-    }
-
-    private final class Leaving {
+    /// What few have.
+    private final class More {
+        var others: [Connection] = []
         var grace: (began: Instant, ends: Instant)?
         var close: PresenceTransition?
         var awaited: [Awaited] = []
+        var trail: [PresenceTransition] = []
+
+        init() {}
+
+        init(copying other: More) {
+            others = other.others
+            grace = other.grace
+            close = other.close
+            awaited = other.awaited
+            trail = other.trail
+        }
+
+        var isNothing: Bool { others.isEmpty && grace == nil && close == nil && awaited.isEmpty && trail.isEmpty }
     }
 
     /// A connection that was online and ended without a goodbye beside one that is away: it counts as online until its end.
@@ -69,29 +85,65 @@ final class MemoryUser {
         var ends: Instant
     }
 
-    private func leave(_ body: (Leaving) -> Void) {
-        let leaving = leaving ?? Leaving()
-        body(leaving)
-        self.leaving = leaving
+    init(name: Name, own: Own, place: Int) {
+        self.name = name
+        self.own = own
+        listPlace = Int32(truncatingIfNeeded: place)
     }
+
+    /// For tests: with nothing queued.
+    init(copying other: MemoryUser, place: Int) {
+        name = other.name
+        own = other.own
+        (number, device, since, end, state) = (other.number, other.device, other.since, other.end, other.state)
+        status = other.status
+        version = other.version
+        changedAt = other.changedAt
+        more = other.more.map { More(copying: $0) }
+        cause = other.cause
+        trailEnds = other.trailEnds
+        listPlace = Int32(truncatingIfNeeded: place)
+    }
+
+    private func add<Result>(_ body: (More) -> Result) -> Result {
+        let more = more ?? More()
+        self.more = more
+        defer { if more.isNothing { self.more = nil } }
+        return body(more)
+    }
+
+    /// Where it stands in the store's list.
+    var place: Int {
+        get { Int(listPlace) }
+        set { listPlace = Int32(truncatingIfNeeded: newValue) }
+    }
+
+    var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: changedAt) }
+
+    /// When an offline user's record goes. Others have no end: in Redis a record's TTL is for the case that no node sweeps, and here that
+    /// is the case when there is no store either.
+    var ends: Instant {
+        get { state == nil ? end : .distantFuture }
+        set { if state == nil { end = newValue } }
+    }
+
+    // MARK: Leaving
 
     /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
     var grace: (began: Instant, ends: Instant)? {
-        get { leaving?.grace }
+        get { more?.grace }
         set {
-            if newValue != nil {
-                leave { $0.grace = newValue }
-            } else if awaited.isEmpty {
-                leaving = nil
-            } else {
-                leave { $0.grace = nil }
+            guard more != nil || newValue != nil else { return }
+            add {
+                $0.grace = newValue
+                if newValue == nil && $0.awaited.isEmpty { $0.close = nil }
             }
         }
     }
 
     var awaited: [Awaited] {
-        get { leaving?.awaited ?? [] }
-        set { if leaving != nil || !newValue.isEmpty { leave { $0.awaited = newValue } } }
+        get { more?.awaited ?? [] }
+        set { if more != nil || !newValue.isEmpty { add { $0.awaited = newValue } } }
     }
 
     /// Takes out those whose time is over by `now`; the last one, nil when there was none.
@@ -104,36 +156,123 @@ final class MemoryUser {
 
     /// What began it; it goes with it.
     var close: PresenceTransition? {
-        get { leaving?.close }
-        set { if leaving != nil || newValue != nil { leave { $0.close = newValue } } }
+        get { more?.close }
+        set { if more != nil || newValue != nil { add { $0.close = newValue } } }
     }
 
-    /// Where it stands in the store's list.
-    var place: Int {
-        get { Int(listPlace) }
-        set { listPlace = Int32(truncatingIfNeeded: newValue) }
+    // MARK: Connections
+
+    private var others: [Connection] { more?.others ?? [] }
+
+    private var first: Connection? {
+        guard let state else { return nil }
+        let connection = ConnectionKey.connection(number, node: own.incarnation)
+        return Connection(
+            connection: connection, node: own.node, device: device.isEmpty ? DeviceName.standard(of: connection) : device, state: state,
+            since: since, leaseEnds: end)
     }
 
-    /// Cost: an allocation.
+    /// Cost: allocations.
     var connections: [Connection] { (first.map { [$0] } ?? []) + others }
-    var hasConnections: Bool { first != nil }
+    var hasConnections: Bool { state != nil || more?.others.isEmpty == false }
+
+    /// The first connection's number, if it's that one.
+    private func isFirst(_ connection: Name) -> Bool {
+        state != nil && ConnectionKey.number(of: connection, node: own.incarnation) == number
+    }
+
+    func has(_ connection: Name) -> Bool { isFirst(connection) || others.contains { $0.connection == connection } }
+
+    func set(_ connection: Connection) {
+        if isFirst(connection.connection) {
+            put(connection, number)
+        } else if let place = others.firstIndex(where: { $0.connection == connection.connection }) {
+            add { $0.others[place] = connection }
+        } else if !hasConnections, let number = ownNumber(of: connection) {
+            put(connection, number)
+        } else {
+            add { $0.others.append(connection) }
+        }
+    }
+
+    /// nil where it can't be the first: then it's kept whole.
+    private func ownNumber(of connection: Connection) -> UInt64? {
+        guard !connection.device.isEmpty, let number = ConnectionKey.number(of: connection.connection, node: own.incarnation) else {
+            return nil
+        }
+        return own.isCalled(connection.node) ? number : nil
+    }
+
+    private func put(_ connection: Connection, _ number: UInt64) {
+        let device = connection.device == DeviceName.standard(of: connection.connection) ? Name.empty : connection.device
+        if device != self.device || number != self.number { writeTrailDown() }
+        self.number = number
+        self.device = device
+        since = connection.since
+        end = connection.leaseEnds
+        state = connection.state
+    }
+
+    private func removeFirst() {
+        writeTrailDown()
+        state = nil
+        device = .empty
+        end = .distantFuture
+        guard let next = others.first, let number = ownNumber(of: next) else { return }
+        add { _ = $0.others.removeFirst() }
+        put(next, number)
+    }
+
+    /// nil when there is no such connection.
+    func remove(_ connection: Name) -> Connection? {
+        if isFirst(connection) {
+            let gone = first
+            removeFirst()
+            return gone
+        }
+        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return nil }
+        return add { $0.others.remove(at: place) }
+    }
+
+    func renewLease(of connection: Name, until ends: Instant) -> Bool {
+        if isFirst(connection) {
+            end = ends
+            return true
+        }
+        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return false }
+        add { $0.others[place].leaseEnds = ends }
+        return true
+    }
+
+    /// Drops the connections whose lease ran out by `now`; the one that counted and whose lease ran out last, nil when there was none.
+    func removeExpired(at now: Instant) -> Connection? {
+        var over = others.filter { $0.leaseEnds <= now }
+        if !over.isEmpty { add { $0.others.removeAll { $0.leaseEnds <= now } } }
+        if state != nil, end <= now, let first {
+            over.insert(first, at: 0)
+            removeFirst()
+        }
+        return over.filter { $0.state != .invisible }.max { $0.leaseEnds < $1.leaseEnds }
+    }
 
     /// For tests: no deadline is later than that.
     func bringNear(_ end: Instant) {
-        if let first { self.first?.leaseEnds = min(first.leaseEnds, end) }
-        for place in others.indices { others[place].leaseEnds = min(others[place].leaseEnds, end) }
+        if state != nil { self.end = min(self.end, end) }
+        for place in others.indices { add { $0.others[place].leaseEnds = min($0.others[place].leaseEnds, end) } }
         if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
         for place in awaited.indices { awaited[place].ends = min(awaited[place].ends, end) }
         queuedDue = .distantFuture
     }
 
-    var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: changedAt) }
+    // MARK: The state
 
     /// What connections say together: online if any is, else away if any is, else offline. Invisible ones don't count.
-    static func aggregate(_ connections: some Sequence<Connection>) -> PresenceStatus {
+    static func aggregate(_ connections: some Sequence<Connection>) -> PresenceStatus { aggregate(states: connections.lazy.map(\.state)) }
+
+    private static func aggregate(states: some Sequence<ConnectionState>) -> PresenceStatus {
         var status = PresenceStatus.offline
-        for connection in connections {
-            switch connection.state {
+        for state in states {
+            switch state {
             case .online: return .online
             case .away: status = .away
             case .invisible: break
@@ -144,77 +283,67 @@ final class MemoryUser {
     var aggregate: PresenceStatus { awaited.isEmpty ? real : .online }
     /// Without those that are awaited.
     var real: PresenceStatus {
-        let one = first.map { MemoryUser.aggregate(CollectionOfOne($0)) } ?? .offline
-        let more = MemoryUser.aggregate(others)
-        return one == .online || more == .offline ? one : more
-    }
-
-    /// When something next has to be looked at: the first lease to run out, or the end of grace.
-    var nextDue: Instant {
-        let due = others.reduce(min(grace?.ends ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
-        return awaited.reduce(due) { min($0, $1.ends) }
-    }
-
-    func set(_ connection: Connection) {
-        if first == nil || first?.connection == connection.connection {
-            first = connection
-        } else if let place = others.firstIndex(where: { $0.connection == connection.connection }) {
-            others[place] = connection
-        } else {
-            others.append(connection)
-        }
-    }
-
-    func has(_ connection: Name) -> Bool { first?.connection == connection || others.contains { $0.connection == connection } }
-
-    /// nil when there is no such connection.
-    func remove(_ connection: Name) -> Connection? {
-        if let gone = first, gone.connection == connection {
-            first = others.isEmpty ? nil : others.removeFirst()
-            return gone
-        }
-        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return nil }
-        return others.remove(at: place)
+        let one = state.map { MemoryUser.aggregate(states: CollectionOfOne($0)) } ?? .offline
+        let rest = MemoryUser.aggregate(others)
+        return one == .online || rest == .offline ? one : rest
     }
 
     /// Whether none is there that counts.
     var isOffline: Bool { aggregate == .offline }
 
-    func renewLease(of connection: Name, until ends: Instant) -> Bool {
-        if first?.connection == connection {
-            first?.leaseEnds = ends
-            return true
-        }
-        guard let place = others.firstIndex(where: { $0.connection == connection }) else { return false }
-        others[place].leaseEnds = ends
-        return true
-    }
-
-    /// Drops the connections whose lease ran out by `now`; the one that counted and whose lease ran out last, nil when there was none.
-    func removeExpired(at now: Instant) -> Connection? {
-        let all = connections
-        guard all.contains(where: { $0.leaseEnds <= now }) else { return nil }
-        let left = all.filter { $0.leaseEnds > now }
-        first = left.first
-        others = Array(left.dropFirst())
-        return all.filter { $0.leaseEnds <= now && $0.state != .invisible }.max { $0.leaseEnds < $1.leaseEnds }
-    }
-
-    func note(_ transition: PresenceTransition, until ends: Instant) {
-        if trail.count >= PresenceTransition.kept + 10 { trail.removeFirst(11) }
-        trail.append(transition)
-        trailEnds = ends
-    }
-
-    func forgetTrail() {
-        trail = []
-        trailEnds = .distantFuture
+    /// When something next has to be looked at: the first lease to run out, or the end of grace.
+    var nextDue: Instant {
+        let lease = state == nil ? Instant.distantFuture : end
+        guard let more else { return lease }
+        let due = more.others.reduce(min(more.grace?.ends ?? .distantFuture, lease)) { min($0, $1.leaseEnds) }
+        return more.awaited.reduce(due) { min($0, $1.ends) }
     }
 
     /// A new state under `version`.
     func become(_ status: PresenceStatus, at milliseconds: UInt64, version: UInt64) {
+        writeTrailDown()
         self.status = status
         self.version = version
         changedAt = milliseconds
+    }
+
+    // MARK: The trail
+
+    /// Oldest first; a few more than are shown. Cost: allocations.
+    var trail: [PresenceTransition] { cause.flatMap { transition($0) }.map { [$0] } ?? more?.trail ?? [] }
+
+    /// That the record became what it is, by its first connection.
+    private func transition(_ cause: PresenceCause) -> PresenceTransition? {
+        first.map {
+            PresenceTransition(
+                status: status, cause: cause, version: version, time: changedAt, sweeper: .empty, connection: $0.connection, node: $0.node,
+                device: $0.device)
+        }
+    }
+
+    /// Before anything changes that the one transition is made of.
+    private func writeTrailDown() {
+        guard let cause, let only = transition(cause) else { return }
+        self.cause = nil
+        add { $0.trail = [only] }
+    }
+
+    func note(_ transition: PresenceTransition, until ends: Instant) {
+        trailEnds = ends
+        if cause == nil, more?.trail.isEmpty ?? true, transition == self.transition(transition.cause) {
+            cause = transition.cause
+            return
+        }
+        writeTrailDown()
+        add {
+            if $0.trail.count >= PresenceTransition.kept + 10 { $0.trail.removeFirst(11) }
+            $0.trail.append(transition)
+        }
+    }
+
+    func forgetTrail() {
+        cause = nil
+        if more != nil { add { $0.trail = [] } }
+        trailEnds = .distantFuture
     }
 }

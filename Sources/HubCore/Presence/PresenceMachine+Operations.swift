@@ -21,8 +21,10 @@ extension PresenceMachine {
 
     /// One call for each partition that has something queued and nothing in flight.
     mutating func sendOperations(at now: Instant) {
+        // Every turn asks.
+        guard !active.isEmpty else { return }
         let partitions = active
-        active.removeAll(keepingCapacity: true)
+        active = []
         for partition in partitions { send(partition, at: now) }
     }
 

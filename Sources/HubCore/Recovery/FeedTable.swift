@@ -29,7 +29,8 @@ struct FeedTable {
     /// Cost: a look at every place.
     var all: [Int] { feeds.indices.filter { feeds[$0].id != 0 } }
 
-    func slot(of channel: Name) -> Int? {
+    /// `mutating`, though nothing is changed: its owner is an object, and would ask a copy otherwise.
+    mutating func slot(of channel: Name) -> Int? {
         table.find(PlaceTable.hash(channel, seed: seed)) { feeds[$0].channel == channel }
     }
 

@@ -9,15 +9,39 @@ struct MemberList {
         var members: [UInt32] = []
         /// For each member: its line in the registry.
         var lines: [UInt32] = []
+        var ends = Ends<UInt32>(json: 0, named: 0)
+    }
+
+    /// Where the first part ends, and the second.
+    private struct Ends<Place: FixedWidthInteger> {
+        var json: Place
+        var named: Place
+
+        init(json: Place, named: Place) {
+            self.json = json
+            self.named = named
+        }
+
+        init<Other>(_ other: Ends<Other>) {
+            json = Place(truncatingIfNeeded: other.json)
+            named = Place(truncatingIfNeeded: other.named)
+        }
+
+        mutating func move(json: Int32, named: Int32) {
+            self.json &+= Place(truncatingIfNeeded: json)
+            self.named &+= Place(truncatingIfNeeded: named)
+        }
     }
 
     private var many: Many?
     private var one: UInt32 = 0
     private var line: UInt32 = 0
     private(set) var count: UInt32 = 0
-    /// Where the first part ends, and the second.
-    private(set) var jsonEnd: UInt32 = 0
-    private(set) var namedEnd: UInt32 = 0
+    /// Of one, or none.
+    private var soleEnds = Ends<UInt8>(json: 0, named: 0)
+
+    var jsonEnd: UInt32 { many?.ends.json ?? UInt32(soleEnds.json) }
+    var namedEnd: UInt32 { many?.ends.named ?? UInt32(soleEnds.named) }
 
     func part(_ format: WireFormat) -> Range<Int> {
         switch format {
@@ -62,6 +86,7 @@ struct MemberList {
             let many = Many()
             many.members = [one]
             many.lines = [self.line]
+            many.ends = Ends(soleEnds)
             self.many = many
         }
         if let many {
@@ -80,12 +105,13 @@ struct MemberList {
         many.lines.removeLast()
         if count == 1 {
             (one, line) = (many.members[0], many.lines[0])
+            // The border that a member behind them has left is moved next: 2 at the most until then.
+            soleEnds = Ends(many.ends)
             self.many = nil
         }
     }
 
     mutating func moveBorders(json: Int32, named: Int32) {
-        jsonEnd = UInt32(bitPattern: Int32(bitPattern: jsonEnd) &+ json)
-        namedEnd = UInt32(bitPattern: Int32(bitPattern: namedEnd) &+ named)
+        if let many { many.ends.move(json: json, named: named) } else { soleEnds.move(json: json, named: named) }
     }
 }

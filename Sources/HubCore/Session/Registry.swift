@@ -7,7 +7,7 @@ import HubWire
 /// Looking a name up takes borrowed bytes, so an inbound message costs no `Name`.
 /// Adding and removing cost the shorter of two lists, the connection's names or the name's connections: a watcher of ten thousand users
 /// and a channel of ten thousand members are both cheap. Everything else is O(1). Slots are dense and reused, so that a caller can keep
-/// more about a name in an array of its own. A name that one connection wants costs 40 bytes, its place in the table and a line of 16; a
+/// more about a name in an array of its own. A name that one connection wants costs 32 bytes, its place in the table and a line of 16; a
 /// connection 8 (decision 0230).
 package struct Registry: ~Copyable {
     private struct Entry {

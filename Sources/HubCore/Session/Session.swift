@@ -50,7 +50,7 @@ package struct Session: Sendable {
     /// Milliseconds since 1970.
     package var since: UInt64
     /// 0: its token has no end, or it has no token.
-    private var end: UInt64 = 0
+    package private(set) var tokenEnd: UInt64 = 0
     package var pace: SessionPace
     /// Of its token: when it was issued (milliseconds since 1970), and what is remembered of its id; 0: not said.
     package var tokenIssued: UInt64 = 0
@@ -109,10 +109,14 @@ package struct Session: Sendable {
         }
     }
 
+    /// As its rights say. `mutating`, though nothing is changed: who has sessions in an object would ask a copy otherwise, and count a reference for
+    /// each of its names; this is asked for each publication.
+    package mutating func mayPublish(to channel: Name) -> Bool { rights.mayPublish(to: channel) }
+
     /// Milliseconds since 1970.
     package var tokenExpires: UInt64? {
-        get { end == 0 ? nil : end }
-        set { end = newValue ?? 0 }
+        get { tokenEnd == 0 ? nil : tokenEnd }
+        set { tokenEnd = newValue ?? 0 }
     }
 
     package var isWelcomed: Bool { phase == .open || phase == .held }

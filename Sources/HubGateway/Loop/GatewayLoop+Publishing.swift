@@ -12,7 +12,7 @@ extension GatewayLoop {
             let channel = try channel(of: request, bytes, on: id, allowsDefault: true)
             // Field by field: a copy of the session would count half a dozen references up and down.
             let index = Int(id.index)
-            guard sessions[index].rights.mayPublish(to: channel) else { throw sessions[index].rights.refusal(.publish, in: channel) }
+            guard sessions[index].mayPublish(to: channel) else { throw sessions[index].rights.refusal(.publish, in: channel) }
             guard request.payload.isPresent else { throw WireError(.malformed, "payload is missing") }
             let attempt = request.age.isPresent ? try self.attempt(of: request, bytes) : nil
             let messageClass: MessageClass = request.type == .chat ? .chat : .event

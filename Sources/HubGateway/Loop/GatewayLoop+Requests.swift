@@ -8,7 +8,7 @@ extension GatewayLoop {
     func handle(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         let index = Int(id.index)
         // The timer that ends the connection may be late; nothing is done for a token that is over.
-        if let expires = sessions[index].tokenExpires, expires <= wallMilliseconds() { return endExpired(id) }
+        if sessions[index].tokenEnd != 0, sessions[index].tokenEnd <= wallMilliseconds() { return endExpired(id) }
         switch EnvelopeScanner.scan(bytes, format: sessions[index].format, depthMax: configuration.limits.depth) {
         case .refused(let error, let range):
             // What can't be read costs its sender as much as what can.
@@ -117,7 +117,9 @@ extension GatewayLoop {
     // MARK: Activity
 
     private func tellActivity(of index: Int) {
-        guard !sessions[index].isService, sessions[index].isWelcomed,
+        // Without a copy of the session.
+        let phase = sessions[index].phase
+        guard !sessions[index].isService, phase == .open || phase == .held,
             sessions[index].tellsActivity(awayAfter: configuration.presence.awayAfter, at: net.now)
         else { return }
         outbox.append(.activity(connection: node.connection(sessions[index].serial)))

@@ -19,9 +19,9 @@ struct WithheldAnswers {
         let id = waiting[first].id
         first += 1
         if first == waiting.count {
-            waiting.removeAll(keepingCapacity: waiting.capacity <= 4096)
+            waiting.removeAll(keepingCapacity: waiting.capacity <= 1024)
             first = 0
-        } else if first > 4096, first > waiting.count / 2 {
+        } else if first > 1024, first > waiting.count / 2 {
             // Under a flood it's never empty.
             waiting.removeFirst(first)
             first = 0

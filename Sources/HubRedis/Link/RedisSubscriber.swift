@@ -99,7 +99,7 @@ final class RedisSubscriber: ConnectionOwner {
     }
 
     private func sendCommands(at now: Instant) {
-        guard connection.isOpen, owner.set.hasCommands || owner.set.hasLingering else { return }
+        guard connection.isOpen, owner.set.mayWrite() else { return }
         let isSharded = owner.isSharded
         // A batch of each a turn; of a cluster's small ones, as many as a third of the partitions need.
         for _ in 0..<(isSharded ? 96 : 1) {
@@ -114,7 +114,7 @@ final class RedisSubscriber: ConnectionOwner {
     private func write(_ command: StaticString, _ indexes: [Int], at now: Instant) {
         connection.out.command(1 + indexes.count)
         connection.out.argument(command)
-        for index in indexes { connection.out.argument(owner.set.name(index)) }
+        for index in indexes { connection.out.argument(owner.set.fullName(of: index)) }
         let lane = owner.isSharded ? owner.set[indexes[0]].lane : Lane.several
         owed.append(Owed(lane: lane, count: indexes.count, sent: now))
         unconfirmed += indexes.count

@@ -79,7 +79,7 @@ package struct AckLedger {
 
     /// Cost: a look-up, and of the table's memory only.
     package mutating func note(_ entry: Entry) {
-        if let index = table.find(entry.channel.bytes) {
+        if let index = find(entry.channel) {
             guard let known = links[index]?.entry.position else { return }
             // A repeat is answered with the place of the first.
             if known.epoch == entry.position.epoch && known.offset > entry.position.offset { return }
@@ -92,7 +92,7 @@ package struct AckLedger {
                 if let last = links[index]?.entry.at, entry.at.since(last) < AckLedger.span { forgotten += 1 }
                 remove(index)
             }
-            let index = table.insert(entry.channel.bytes)
+            let index = enter(entry.channel)
             let link = Link(entry: entry, lane: Int32(truncatingIfNeeded: Partition.of(entry.channel)), older: -1, newer: -1)
             if index == links.count { links.append(link) } else { links[index] = link }
             append(index)
@@ -139,7 +139,7 @@ package struct AckLedger {
         underWay -= 1
         switch verdict {
         // Whoever takes over next may lack it still, and an epoch that ended this one's.
-        case .stands: if table.find(entry.channel.bytes) == nil { note(entry) }
+        case .stands: if find(entry.channel) == nil { note(entry) }
         // So may this one be taken back.
         case .renewed(let position): note(Entry(channel: entry.channel, position: position, at: now, message: nil))
         }
@@ -171,7 +171,21 @@ package struct AckLedger {
 
     private mutating func remove(_ index: Int) {
         unlink(index)
+        takeOut(index)
         links[index] = nil
-        table.remove(index)
+    }
+
+    // MARK: The table, whose names are those of the entries
+
+    private func find(_ channel: Name) -> Int? { table.find(channel.bytes) { links[$0]?.entry.channel.bytes ?? [] } }
+
+    private mutating func enter(_ channel: Name) -> Int {
+        let links = links
+        return table.insert(channel.bytes, tail: channel.bytes) { links[$0]?.entry.channel.bytes ?? [] }
+    }
+
+    private mutating func takeOut(_ index: Int) {
+        let links = links
+        table.remove(index) { links[$0]?.entry.channel.bytes ?? [] }
     }
 }

@@ -50,15 +50,21 @@ package struct SubscriptionSet {
 
     package func isReady(in lanes: LaneSet) -> Bool { unready == 0 || lanes.allSatisfy { unreadyOfLane[$0] == 0 } }
 
-    package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) }
-    package func find(_ name: [UInt8]) -> Int? { table.find(name) }
+    package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) { entries[$0]?.subject.tail ?? [] } }
+    package func find(_ name: [UInt8]) -> Int? { name.withUnsafeBytes { find($0) } }
 
     // What each message and each confirmation asks. `mutating`, though nothing is changed: an object that owns the set would ask a copy, and
     // count a reference for each of its parts.
 
+    /// Whether commands are due, or may become due by time alone.
+    mutating func mayWrite() -> Bool { hasCommands || hasLingering }
+    mutating func place(of name: [UInt8]) -> Int? { find(name) }
+    mutating func fullName(of index: Int) -> [UInt8] { name(index) }
+    mutating func isStill(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) }
+    mutating func isStillLive(_ index: Int, _ generation: UInt32) -> Bool { isLive(index, generation) }
     /// The place of a channel whose lane is among `lanes`.
     mutating func place(of name: UnsafeRawBufferPointer, in lanes: LaneSet) -> Int? {
-        guard let index = table.find(name), let lane = entries[index]?.lane, lanes.contains(lane) else { return nil }
+        guard let index = find(name), let lane = entries[index]?.lane, lanes.contains(lane) else { return nil }
         return index
     }
     mutating func isAt(_ state: State, _ index: Int) -> Bool { entries[index]?.state == state }
@@ -66,7 +72,7 @@ package struct SubscriptionSet {
     mutating func position(of index: Int) -> Position? { self[index].chain.position }
     mutating func generation(of index: Int) -> UInt32 { self[index].generation }
 
-    package func name(_ index: Int) -> [UInt8] { table.name(index) }
+    package func name(_ index: Int) -> [UInt8] { table.name(index, tail: self[index].subject.tail) }
 
     /// Lent: who looks at one field counts none of its references.
     package subscript(index: Int) -> Entry {
@@ -85,7 +91,7 @@ package struct SubscriptionSet {
 
     /// Wants a channel. Returns its index.
     package mutating func want(_ name: [UInt8], _ subject: @autoclosure () -> Subject) -> Int {
-        if let index = table.find(name) {
+        if let index = find(name) {
             change(index) {
                 $0.isWanted = true
                 $0.isExpired = false
@@ -100,7 +106,7 @@ package struct SubscriptionSet {
         }
         // A reused index must not be taken for what it meant before.
         let entry = Entry(subject: subject(), generation: nextGeneration())
-        let index = table.insert(name, tail: entry.subject.tail)
+        let index = enter(name, entry.subject.tail)
         if index == entries.count {
             entries.append(entry)
         } else {
@@ -446,8 +452,20 @@ package struct SubscriptionSet {
     private mutating func remove(_ index: Int) {
         count(self[index], by: -1)
         heldBytes -= self[index].feed.heldBytes
-        table.remove(index)
+        takeOut(index)
         entries[index] = nil
+    }
+
+    // The table asks for the names' tails while it's changed.
+
+    private mutating func enter(_ name: [UInt8], _ tail: [UInt8]) -> Int {
+        let entries = entries
+        return table.insert(name, tail: tail) { entries[$0]?.subject.tail ?? [] }
+    }
+
+    private mutating func takeOut(_ index: Int) {
+        let entries = entries
+        table.remove(index) { entries[$0]?.subject.tail ?? [] }
     }
 
     private mutating func count(_ entry: Entry, by step: Int) {
