@@ -73,6 +73,7 @@ final class CommandEncoder {
         case .expire(let sweep): expire(sweep, &out, scripts)
         case .states(let call): states(call, &out)
         case .inspect(let user, let explains, _): inspect(user, explains: explains, &out, scripts)
+        case .examine(_, let user): inspect(user, explains: false, &out, scripts)
         case .settle(let report, _): settle(report, &out, scripts)
         case .announce(let facts, _): announce(facts, &out, scripts)
         case .hooks(let call): hooks(call, &out, scripts)
@@ -136,7 +137,7 @@ final class CommandEncoder {
 
     private func markRead(_ call: ReadCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[Partition.of(call.channel)]
-        out.call(.read, scripts, keys: 3, arguments: 5)
+        out.call(.read, scripts, keys: 3, arguments: call.again == nil ? 5 : 6)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.reads, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.live, call.channel.bytes)
@@ -145,6 +146,7 @@ final class CommandEncoder {
         out.argument(decimal: CommandEncoder.metaTTL.milliseconds)
         body(call.publication, &out)
         out.argument(decimal: UInt64(ReadMark.perChannel))
+        if let again = call.again { out.argument(again.epoch) }
     }
 
     /// A publication without a place: a plain PUBLISH, no script. Nobody waits for its reply, but it's counted like any other.
@@ -295,32 +297,14 @@ final class CommandEncoder {
         }
     }
 
-    private func states(_ call: StatesCall, _ out: inout ByteBuffer) {
-        out.command(1)
-        out.argument("TIME")
-        for partition in call.partitions {
-            out.command(3)
-            out.argument("HGET")
-            out.argument(key: keys.partitions[partition], KeySpace.Kind.presenceMeta)
-            out.argument("wa")
-        }
-        for user in call.users {
-            out.command(5)
-            out.argument("HMGET")
-            out.argument(key: keys.partitions[Partition.of(user)], KeySpace.Kind.user, user.bytes)
-            out.argument("s")
-            out.argument("v")
-            out.argument("t")
-        }
-    }
-
     private func inspect(_ user: Name, explains: Bool, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[Partition.of(user)]
-        out.call(.inspect, scripts, keys: 4, arguments: 2)
+        out.call(.inspect, scripts, keys: 5, arguments: 2)
         out.argument(key: prefix, KeySpace.Kind.user, user.bytes)
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(key: prefix, KeySpace.Kind.trail, user.bytes)
+        out.argument(key: prefix, KeySpace.Kind.presenceMeta)
         out.argument(user.bytes)
         out.argument(decimal: explains ? UInt64(PresenceTransition.kept) : 0)
     }

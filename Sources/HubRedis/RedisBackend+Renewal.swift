@@ -19,6 +19,7 @@ extension RedisBackend {
     func doubt(in lanes: LaneSet) {
         subscriber.set.commandsLost(in: lanes)
         ledger.doubt(in: lanes, at: loop.now)
+        readLedger.doubt(in: lanes, at: loop.now)
     }
 
     /// Asks what became of places that are in doubt, some at a time.

@@ -48,6 +48,7 @@ package final class RedisBackend {
     var strangers = Strangers()
     var reads = HistoryReads()
     var ledger: AckLedger
+    var readLedger = ReadLedger()
     /// Messages on our pub/sub channels that weren't ours to read.
     package internal(set) var foreignMessages: UInt64 = 0
 
@@ -187,6 +188,7 @@ package final class RedisBackend {
         masters.advance(at: now)
         link.advance(at: now)
         renew(at: now)
+        moveAgain(at: now)
         readPositions()
         checkTips(at: now)
         sendReads(at: now)
@@ -363,7 +365,7 @@ package final class RedisBackend {
     func replied(_ call: Call, _ reply: borrowing Reply) {
         switch call {
         case .publish(let call): broker?.published(call, reply)
-        case .markRead(let call): broker?.readMoved(call, reply)
+        case .markRead(let call): readMoved(call, reply)
         case .history(let call): historyRead(call, reply)
         case .marks(let call): marksRead(call, reply)
         case .renew(let entry): renewed(entry, reply)
@@ -375,6 +377,7 @@ package final class RedisBackend {
         case .expire(let sweep): store?.expired(sweep, reply)
         case .states(let call): store?.stateRead(call, reply)
         case .inspect(let user, let explains, let tag): store?.inspected(user, explains: explains, tag, reply)
+        case .examine(let call, let user): store?.examined(call, user, isOurs: true)
         case .settle(let report, let tag): rates?.settled(report, reply, tag)
         case .announce(let facts, let tag):
             guard !facts.isEmpty else { return }
@@ -402,7 +405,7 @@ package final class RedisBackend {
     func failed(_ call: Call, _ error: WireError) {
         switch call {
         case .publish(let call): broker?.delegate?.published(.failure(error), tag: call.tag)
-        case .markRead(let call): broker?.delegate?.readMoved(.failure(error), tag: call.tag)
+        case .markRead(let call): readFailed(call, error)
         case .history(let call): historyFailed(call, error)
         case .marks(let call): broker?.delegate?.readMarks(call.channel, .failure(error), tag: call.tag)
         case .renew(let entry): renewalFailed(entry, error)
@@ -413,6 +416,7 @@ package final class RedisBackend {
             call.failure = error
             store?.statesEnded(call)
         case .inspect(_, _, let tag): store?.delegate?.inspected(.failure(error), tag: tag)
+        case .examine(let call, let user): store?.examined(call, user, isOurs: false)
         case .settle(_, let tag): rates?.delegate?.settled(.failure(error), tag: tag)
         case .announce(let facts, let tag):
             if !facts.isEmpty { store?.delegate?.nodes(.failure(error), tag: tag) }
@@ -471,7 +475,7 @@ package final class RedisBackend {
                 let heard = Heard(position: position, previous: previous, publication: PublicationCodec.decode(body))
                 subscriber.set.hold(index, heard)
             }
-        case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel)
+        case (.channel(let channel), .ephemeral(let body)): broker?.heard(body, channel, epoch: subscriber.set.position(of: index)?.epoch)
         case (.channel, .renewed): heardOfRenewal(index)
         case (.channel(let channel), .members(let news)): members?.delegate?.heard(news, channel: channel)
         case (.feed(let partition), .positioned(let position, let previous, let body)):

@@ -74,6 +74,7 @@ package final class RedisBroker: Broker {
             answers.append(.refusedRead(refusal, tag))
             return
         }
+        backend.moveFirst(publication.user, in: channel)
         backend.link.send(.markRead(ReadCall(channel: channel, publication: publication, offset: offset, tag: tag)))
     }
 
@@ -188,14 +189,6 @@ package final class RedisBroker: Broker {
         }
     }
 
-    func readMoved(_ call: ReadCall, _ reply: borrowing Reply) {
-        guard let offset = reply.string(0)?.decimal, offset < 1 << 53 else {
-            delegate?.readMoved(.failure(.notOurs), tag: call.tag)
-            return
-        }
-        delegate?.readMoved(.success(offset), tag: call.tag)
-    }
-
     /// What continues the channel.
     func heard(_ position: Position, previous: Mark, _ body: UnsafeRawBufferPointer, _ channel: Name) {
         guard let publication = PublicationCodec.decode(body) else {
@@ -217,8 +210,10 @@ package final class RedisBroker: Broker {
         }
     }
 
-    func heard(_ body: UnsafeRawBufferPointer, _ channel: Name) {
+    /// What has no place. `epoch`: the one that the channel is in here.
+    func heard(_ body: UnsafeRawBufferPointer, _ channel: Name, epoch: Mark?) {
         guard let publication = PublicationCodec.decode(body), !publication.messageClass.isDurable else { return }
+        if publication.messageClass == .read, let epoch { backend.readPassed(publication, in: channel, epoch: epoch) }
         delegate?.received(publication, channel: channel)
     }
 }

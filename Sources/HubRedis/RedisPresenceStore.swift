@@ -148,28 +148,55 @@ package final class RedisPresenceStore: PresenceStore {
         }
     }
 
-    /// The next of a read's replies: TIME, the partitions' warm-until, the users.
+    /// The next of a read's replies: TIME, the partitions, the users.
     func stateRead(_ call: StatesCall, _ reply: borrowing Reply) {
         let place = call.seen
         call.seen += 1
         if place == 0 {
             if let time = PresenceReplies.time(reply) { call.milliseconds = time } else { call.failure = .notOurs }
-        } else if place <= call.partitions.count {
-            if let until = reply.string(0)?.decimal, call.milliseconds < until { call.isWarming = true }
-            // Where it can't be told, a missing record proves nothing.
-            if reply.isError {
-                call.isWarming = true
-                backend.foreign(.states(call), reply: place)
-            }
-        } else if let change = PresenceReplies.state(reply, of: call.users[place - 1 - call.partitions.count]) {
-            call.changes.append(change)
+        } else if place < call.heads {
+            partitionRead(call, reply, place)
         } else {
-            let user = call.users[place - 1 - call.partitions.count]
-            call.unreadable.insert(user)
-            call.changes.append(PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0))
-            backend.foreign(.states(call), reply: place)
+            let user = call.users[place - call.heads]
+            let change = PresenceReplies.state(reply, of: user)
+            if change == nil { backend.foreign(.states(call), reply: place) }
+            if change?.version == 0 { call.stateless.append(user) } else { call.unshown[Partition.of(user), default: 0] -= 1 }
+            if change == nil || call.strange.contains(Partition.of(user)) { call.unreadable.insert(user) }
+            call.changes.append(change ?? PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0))
         }
-        if call.seen == call.replies { statesEnded(call) }
+        if call.seen == call.replies { examine(call) }
+    }
+
+    /// Where one of a partition's keys is somebody else's nobody is registered any more: what its records say proves nothing.
+    private func partitionRead(_ call: StatesCall, _ reply: borrowing Reply, _ place: Int) {
+        let (index, what) = call.ofPartition(place)
+        var isStrange = reply.isError
+        switch what {
+        case .head:
+            if let until = reply.string(1)?.decimal, call.milliseconds < until { call.isWarming = true }
+            call.hasHead = reply.elements(0) == 6 && (1...6).contains { reply.string($0) != nil }
+        case .fields: if !call.hasHead, let count = reply.integer(0), count > 0 { isStrange = true }
+        case .leases, .grace: break
+        case .records:
+            if let count = reply.integer(0) { call.unshown[call.partitions[index], default: 0] += Int(clamping: count) }
+        }
+        guard isStrange else { return }
+        call.strange.insert(call.partitions[index])
+        backend.foreign(.states(call), reply: place)
+    }
+
+    /// A record that shows no state has connections that count for nobody, and else nothing; or it's somebody else's. Seldom, so a second way.
+    private func examine(_ call: StatesCall) {
+        let doubtful = call.failure == nil ? call.stateless.filter { call.unshown[Partition.of($0), default: 0] > 0 } : []
+        guard !doubtful.isEmpty else { return statesEnded(call) }
+        call.examined = doubtful.count
+        for user in doubtful { send(.examine(call, user)) }
+    }
+
+    func examined(_ call: StatesCall, _ user: Name, isOurs: Bool) {
+        if !isOurs { call.unreadable.insert(user) }
+        call.examined -= 1
+        if call.examined == 0 { statesEnded(call) }
     }
 
     /// A read, or a part of one, is over, well or with a failure.

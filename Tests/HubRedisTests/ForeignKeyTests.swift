@@ -55,6 +55,12 @@ import Testing
             return try? node.reads[tag]?.get()
         }
 
+        func inspected(_ user: Name) -> String {
+            let tag = node.inspect(user)
+            _ = fixture.run { node.inspections[tag] != nil }
+            return HistoryFaultTests.code(node.inspections[tag])
+        }
+
         func tells(_ key: [UInt8]) -> Bool {
             let text = String(decoding: key, as: UTF8.self)
             return fixture.run { node.foreign.contains(text) }
@@ -71,6 +77,7 @@ import Testing
         OfPartition(kind: KeySpace.Kind.leases, made: ["SET KEY mine"]),
         OfPartition(kind: KeySpace.Kind.grace, made: ["RPUSH KEY mine"]),
         OfPartition(kind: KeySpace.Kind.presenceMeta, made: ["SET KEY mine"]),
+        OfPartition(kind: KeySpace.Kind.presenceMeta, made: ["RPUSH KEY mine"]),
         OfPartition(kind: KeySpace.Kind.presenceMeta, made: ["HSET KEY name value"]),
     ]
 
@@ -87,13 +94,24 @@ import Testing
         #expect(bench.applied(.down(grace: .zero), [bench.users[0]]) == "foreignKey")
         #expect(bench.state(key) == before)
         #expect(bench.tells(key))
+        // Whether they're online can't be told, and isn't: by no answer.
+        #expect(bench.read([bench.elsewhere] + bench.users)?.unreadable == Set(bench.users))
+        #expect(bench.inspected(bench.users[0]) == "foreignKey" && bench.inspected(bench.elsewhere) == "fine")
         // Nothing of those who couldn't be registered stands anywhere.
         #expect(bench.client.text([[UInt8]("EXISTS".utf8), bench.record(bench.users[1])]) == ":0")
         #expect(bench.applied(.up(.online), [bench.elsewhere]) == "fine")
         #expect(bench.read([bench.elsewhere])?.changes.map(\.status) == [.online])
         _ = bench.client.text([[UInt8]("DEL".utf8), key])
         #expect(bench.applied(.up(.online), bench.users) == "fine")
+        #expect(bench.read(bench.users)?.unreadable == [] && bench.inspected(bench.users[0]) == "fine")
         #expect(bench.node.health == [.up])
+    }
+
+    @Test("a record with connections alone, of a user whom nobody ever saw, is a hub's")
+    func neverSeen() {
+        let bench = Bench()
+        #expect(bench.applied(.up(.invisible), [bench.users[0]]) == "fine")
+        #expect(bench.inspected(bench.users[0]) == "fine" && bench.read(bench.users)?.unreadable == [])
     }
 
     @Test(
@@ -124,7 +142,8 @@ import Testing
         let snapshot = bench.read([bench.elsewhere] + bench.users)
         #expect(snapshot?.changes.map(\.user) == [bench.elsewhere] + bench.users)
         #expect(snapshot?.changes.map(\.status) == [.offline, .online, .offline, .online])
-        if !made[0].hasPrefix("HSET KEY name") { #expect(snapshot?.unreadable == [bench.users[1]]) }
+        #expect(snapshot?.unreadable == [bench.users[1]])
+        #expect(bench.inspected(bench.users[1]) == (made[0].contains(" s ") ? "internal" : "foreignKey"))
         let alone = bench.node.apply(.up(.online), [bench.users[1]])
         #expect(bench.fixture.run { bench.node.applied[alone] != nil })
         if case .failure(let error)? = bench.node.applied[alone] { #expect(error.message.contains("\(bench.users[1])")) }
@@ -218,6 +237,16 @@ import Testing
         }
         #expect(reason.contains("hub:cfg holds something that isn't a hub's") && reason.contains("redis.prefix"))
         #expect(fixture.server.client().text("LRANGE", "hub:cfg", "0", "-1") == "[\"mine\"]")
+    }
+
+    @Test("a configuration key of another text is told by its kind, though not by what it holds")
+    func otherConfiguration() {
+        let fixture = RedisFixture()
+        fixture.server.client().text("SET", "hub:cfg", "somebody else's LOADING")
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(fixture.run { !node.health.isEmpty })
+        #expect(
+            node.broker.outage == "the link to Redis is down: a key of Redis that the hub needs is somebody else's, or of another version")
     }
 
     @Test("a user's record that can't be read is an error of that user alone, by name")

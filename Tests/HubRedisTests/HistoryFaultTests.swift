@@ -40,8 +40,15 @@ import Testing
             kind: KeySpace.Kind.meta, made: ["HSET KEY name value"],
             answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "foreignKey"]),
         Foreign(
-            kind: KeySpace.Kind.meta, made: ["HSET KEY e zzzzzzzz s abc g x"],
-            answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "foreignKey"]),
+            kind: KeySpace.Kind.meta, made: ["HSET KEY e zzzzzzzz s abc g x"], answers: all),
+        // Whole, and all the same not as a hub writes it.
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e ABCDEFGH s 3 g taaaaaa3"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e short s 3 g taaaaaa3"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e epochaaa s 3 g TAG"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e epochaaa s 1.5 g taaaaaa3"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e epochaaa s 007 g taaaaaa3"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e epochaaa s 0x7 g taaaaaa3"], answers: all),
+        Foreign(kind: KeySpace.Kind.meta, made: ["HSET KEY e epochaaa s 9007199254740991 g taaaaaa3"], answers: all),
         Foreign(kind: KeySpace.Kind.stream, made: ["SET KEY mine"], answers: ["foreignKey", "foreignKey", "foreignKey", "fine", "fine"]),
         Foreign(
             kind: KeySpace.Kind.stream, made: ["XADD KEY * name value"],
@@ -100,6 +107,9 @@ import Testing
         let made: [(kind: StaticString?, command: [String])] = [
             (KeySpace.Kind.meta, ["SET", "KEY", "mine"]), (KeySpace.Kind.meta, ["HSET", "KEY", "name", "value"]),
             (KeySpace.Kind.meta, ["HSET", "KEY", "e", "zzzzzzzz", "s", "abc", "g", "x"]),
+            (KeySpace.Kind.meta, ["HSET", "KEY", "e", "epochaaa", "s", "007", "g", "taaaaaa3"]),
+            (KeySpace.Kind.meta, ["HSET", "KEY", "e", "epochaaa", "s", "9007199254740991", "g", "taaaaaa3"]),
+            (KeySpace.Kind.meta, ["HSET", "KEY", "e", "epochaaa", "s", "3", "g", "TAG"]),
             (KeySpace.Kind.meta, ["HSET", "KEY", "s", "abc"]), (KeySpace.Kind.stream, ["XADD", "KEY", "*", "name", "value"]),
             // The partition's generation.
             (KeySpace.Kind.stream, ["SET", "KEY", "mine"]), (nil, ["SET", "KEY", "mine"]), (nil, ["LPUSH", "KEY", "mine"]),

@@ -125,5 +125,8 @@ import Testing
         #expect(kind("SELECT 9 is refused: ERR DB index is out of range") == "Redis has no database of this number")
         #expect(kind("rediss://10.0.0.7:6379: the server's certificate has expired") == "the TLS connection to Redis fails")
         #expect(kind("rediss://10.0.0.7:6379: connection refused") == nil)
+        #expect(
+            kind("10.0.0.7:6379: hub:cfg holds LOADING READONLY, this version needs {}; a hub needs a prefix of its own (redis.prefix)")
+                == "a key of Redis that the hub needs is somebody else's, or of another version")
     }
 }

@@ -59,6 +59,8 @@ class FakeRedis:
             case "GET": return bulk('{"v":1,"P":256}')
             case "SCRIPT": return bulk("0123456789abcdef0123456789abcdef01234567")
             case "HMGET": return array(*[b"$-1\r\n"] * (len(words) - 2))
+            case "HLEN": return b":0\r\n"
+            case "ZSCORE": return b"$-1\r\n"
             case "SSUBSCRIBE": return b"".join(array(bulk("ssubscribe"), bulk(name), b":1\r\n") for name in words[1:])
             case "SPUBLISH": return b":0\r\n"
             case "CLUSTER": return bulk("cluster_state:ok\r\ncluster_current_epoch:1\r\n") if words[1] == "INFO" else slots((0, 16383, self.port))

@@ -108,6 +108,29 @@ def test_a_redis_that_comes_back_with_older_data_is_told_to_everybody(start):
             assert not told, told
 
 
+def test_a_read_position_that_was_taken_back_is_set_again(start):
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST) for name in ("n1", "n2"))
+    with Client(one, user="alice") as alice, Client(two, user="bob") as bob:
+        bob.subscribe("room")
+        for number in range(1, 6):
+            stood = alice.chat("room", str(number))["position"]
+        alice.request("read", channel="room", payload={"offset": 1})
+        assert redis.command("SAVE") == "+OK"
+        assert alice.request("read", channel="room", payload={"offset": 5})["offset"] == 5
+        while bob.expect(type="read")["payload"]["offset"] < 5:
+            pass
+        redis.kill()
+        start(RedisServer, port=redis.port)
+        eventually(lambda: all(request(f"{node.url}/readyz")[0] == 200 for node in (one, two)), 60, "clients are let in again")
+        assert alice.request("read", channel="room", payload={"offset": 2})["offset"] == 5
+        back = comes_back(two, "carol", "room", stood)
+        assert back["recovered"] is True and back["reads"] == [{"user": "alice", "offset": 5}], back
+        bob.sync()
+        told = [message["payload"]["offset"] for message in bob.inbox if message["type"] == "read"]
+        assert not [offset for offset in told if offset < 5], told
+
+
 @pytest.mark.long
 def test_a_cluster_s_failover_tells_what_it_took_back_first_messages_too(start):
     cluster = Cluster(start, 3, 1)

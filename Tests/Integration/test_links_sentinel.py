@@ -7,7 +7,7 @@ import pytest
 
 from certificates import Certificate, trusting
 from client import Client
-from hub import FAST, Hub, eventually, status
+from hub import FAST, Hub, eventually, request, status
 from redises import Watched
 from traffic import Listener, Talker
 
@@ -111,6 +111,16 @@ def test_sentinels_that_know_no_such_master_are_named(start):
     node = start(Hub, ready=False, settings={**watched.settings, "redis.sentinel.master": "other"})
     node.expect_log("knows no master of the name in redis.sentinel.master")
     assert status(f"{node.url}/readyz") == 503
+
+
+def test_a_key_of_somebody_else_in_place_of_the_failover_s_number_is_named(start):
+    watched = Watched(start)
+    watched.master.call("RPUSH", "hub:failover", "mine")
+    node = start(Hub, ready=False, settings=watched.settings)
+    node.expect_log("hub:failover holds something that isn't a hub's")
+    reason = "the link to Redis is down: a key of Redis that the hub needs is somebody else's"
+    eventually(lambda: request(f"{node.url}/readyz")[2].get("reason") == reason, 10, reason)
+    assert watched.master.call("LRANGE", "hub:failover", "0", "-1") == ["mine"]
 
 
 def test_a_sentinel_that_names_a_replica_is_not_believed(start):

@@ -390,6 +390,19 @@ def test_typing_is_throttled_expires_and_ends_with_its_connection(servers):
         assert not [message for message in bob.gather(2) if message["type"] == "typing"]
 
 
+def test_typing_by_turns_is_throttled_and_the_last_state_is_told(servers):
+    nodes = servers(**{"typing.throttle": "800ms", "typing.expire": "4s"})
+    with Client(nodes[-1], user="bob") as bob, Client(nodes[0], user="alice") as alice:
+        bob.subscribe("room")
+        for count in (30, 31, 30):
+            for number in range(count):
+                alice.request("typing", channel="room", payload={"isTyping": number % 2 == 0})
+            told = [message["payload"]["isTyping"] for message in bob.gather(2) if message["type"] == "typing"]
+            # Two at once, and what's left when the throttle's time is over; more only if the answers take longer than that.
+            assert len(told) < 15 and told[-1] is (count % 2 == 1), told
+            assert all(one is not other for one, other in zip(told, told[1:])), told
+
+
 def test_typing_of_a_node_that_died_expires(start):
     redis = start(RedisServer)
     settings = {**FAST, "typing.throttle": "500ms", "typing.expire": "1500ms"}

@@ -144,7 +144,8 @@ enum SettingTable {
     private static let typing: [Setting] = [
         .duration(
             "typing.throttle", \.typing.throttle, .zero ... .seconds(60), live: true,
-            "A connection's repeated \"is typing\" in a channel within this time isn't handed on; 0s: all are."),
+            "Within this time a connection's repeated \"is typing\" in a channel isn't handed on, and of changes two are at once, the last state when"
+                + " it's over; 0s: all are."),
         .duration(
             "typing.expire", \.typing.expire, .milliseconds(100) ... .seconds(600), live: true,
             "Who isn't heard typing again for so long has stopped, which is told up to typing.throttle later; at least twice typing.throttle."

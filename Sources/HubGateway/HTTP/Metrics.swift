@@ -59,7 +59,8 @@ enum Metrics {
         page.gauge(
             "hub_recovery_memory_bytes", "What channels remember for those who come back (limits.recoveryMemory).",
             UInt64(max(backplane.recoveryBytes, 0)))
-        page.counter("hub_typing_throttled_total", "typing that said nothing new.", sum(loops) { $0.typingThrottled })
+        page.counter(
+            "hub_typing_throttled_total", "typing that said nothing new, or waited for its turn.", sum(loops) { $0.typingThrottled })
         page.counter("hub_typing_expired_total", "Those who stopped typing without a word.", sum(loops) { $0.typingExpired })
         page.counter(
             "hub_tls_waited_total", "TLS handshakes that had to wait for limits.acceptsPerSecond.", sum(loops) { $0.net.tlsWaited })

@@ -17,20 +17,44 @@ extension GatewayLoop {
             guard request.payload.isPresent, let isTyping = Payload.isTyping(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of typing must be {\"isTyping\": true} or {\"isTyping\": false}")
             }
-            if typingThrottle.passes(isTyping, of: id.index, in: channel, at: net.now) {
-                timeTyping()
-                numbers.publications[Int(MessageClass.typing.rawValue)] += 1
+            let verdict = typingThrottle.judge(isTyping, of: id.index, in: channel, at: net.now)
+            if verdict != .tell { numbers.typingThrottled += 1 }
+            if verdict != .drop {
                 let publication = Publication(
                     messageClass: .typing, user: session.user, device: deviceName(of: id), messageId: .empty, time: wallMilliseconds(),
                     payload: [UInt8](payload), payloadFormat: request.format.payload)
-                outbox.append(.broadcast(publication, channel: channel))
-            } else {
-                numbers.typingThrottled += 1
+                if verdict == .tell {
+                    tellTyping(publication, channel)
+                } else {
+                    typingThrottle.hold(publication, of: id.index, in: channel)
+                }
+                timeTyping()
+                // What had to make room in the throttle goes at once.
+                if typingThrottle.holdsAny, !isHeldTypingTimed { tellHeldTyping() }
             }
             acknowledge(request.id, in: bytes, channel: channel, on: id)
         } catch {
             refuse(error, request.id, in: bytes, on: id)
         }
+    }
+
+    private func tellTyping(_ publication: Publication, _ channel: Name) {
+        numbers.publications[Int(MessageClass.typing.rawValue)] += 1
+        outbox.append(.broadcast(publication, channel: channel))
+    }
+
+    /// Hands on what has waited in the throttle long enough, and comes back for the rest.
+    private func tellHeldTyping() {
+        let (due, next) = typingThrottle.takeHeld(at: net.now)
+        for (publication, channel) in due { tellTyping(publication, channel) }
+        guard let next else { return }
+        isHeldTypingTimed = true
+        _ = net.schedule(after: next, kind: TimerKind.heldTyping.rawValue, value: 0)
+    }
+
+    func heldTypingIsDue() {
+        isHeldTypingTimed = false
+        tellHeldTyping()
     }
 
     /// Whoever is taken to be typing on a connection that closed has stopped.

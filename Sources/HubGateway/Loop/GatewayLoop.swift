@@ -66,6 +66,7 @@ final class GatewayLoop {
     var typingThrottle: TypingThrottle
     var typingBoard: TypingBoard
     var isTypingTimed = false
+    var isHeldTypingTimed = false
 
     // Channels whose members are followed.
     var followed: Registry
@@ -158,6 +159,7 @@ final class GatewayLoop {
         case userConnections = 4
         case tokenWarning = 10
         case presencePace = 5
+        case heldTyping = 6
     }
 
     /// The wall clock, read once a turn at most.
@@ -181,6 +183,7 @@ extension GatewayLoop: LoopHandler {
         case .tokenExpiry: tokenEnding(ConnectionID(packed: value))
         case .tokenWarning: tokenWarning(ConnectionID(packed: value))
         case .typing: typingTimePassed()
+        case .heldTyping: heldTypingIsDue()
         case .userConnections: askForConnections(ConnectionID(packed: value))
         case .presencePace: flushHeldPresence()
         case nil: break

@@ -93,6 +93,9 @@ extension RedisBackend {
             else { continue }
             marks.append(ReadMark(user: user, offset: offset))
         }
+        if let index = subscriber.set.find(keys.liveChannel(call.channel)), let epoch = subscriber.set.position(of: index)?.epoch {
+            readLedger.raise(&marks, of: call.channel, own: call.user, epoch: epoch)
+        }
         broker?.delegate?.readMarks(call.channel, .success(marks), tag: call.tag)
     }
 }

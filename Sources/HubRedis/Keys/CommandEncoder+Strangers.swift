@@ -27,8 +27,9 @@ extension CommandEncoder {
         case .refresh(let refresh):
             return partition(refresh.partition) + (refresh.renewal.coversRecords ? refresh.renewal.leases.map { record($0.user) } : [])
         case .find(let sweep), .expire(let sweep): return partition(sweep.partition)
-        case .states(let states): return states.partitions.map { presenceMeta($0) } + states.users.map { record($0) }
-        case .inspect(let user, _, _): return [record(user)] + partition(Partition.of(user))
+        case .states(let states):
+            return states.partitions.flatMap { [presenceMeta($0)] + partition($0) } + states.users.map { record($0) }
+        case .inspect(let user, _, _), .examine(_, let user): return [record(user)] + partition(Partition.of(user))
         case .members(let call):
             return [
                 of(call.channel, .sortedSet, KeySpace.Kind.memberLeases, "the nodes of the members"),

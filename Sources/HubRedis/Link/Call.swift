@@ -16,6 +16,8 @@ enum Call {
     case find(Sweep)
     case expire(Sweep)
     case states(StatesCall)
+    /// Whether the record of one of its users, which shows no state, is a hub's.
+    case examine(StatesCall, Name)
     case inspect(Name, explains: Bool, RequestTag)
     case settle(RateReport, RequestTag)
     /// No facts: the node leaves.
@@ -52,8 +54,8 @@ enum Call {
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {
-        case .publish, .markRead, .history, .marks, .tip, .renew, .apply, .refresh, .find, .expire, .inspect, .announce, .settle, .hooks,
-            .strangers, .members, .memberFind:
+        case .publish, .markRead, .history, .marks, .tip, .renew, .apply, .refresh, .find, .expire, .inspect, .examine, .announce, .settle,
+            .hooks, .strangers, .members, .memberFind:
             true
         case .broadcast, .states, .position, .probe, .trial, .control, .ping, .setUp: false
         }
@@ -72,7 +74,7 @@ extension Call {
         case .apply(let call): call.partition
         case .refresh(let call): call.partition
         case .find(let sweep), .expire(let sweep): sweep.partition
-        case .inspect(let user, _, _): Partition.of(user)
+        case .inspect(let user, _, _), .examine(_, let user): Partition.of(user)
         case .settle(let report, _): Partition.of(report.user)
         case .announce: Lane.nodes
         case .hooks(let call): call.partition
@@ -97,7 +99,7 @@ extension Call {
         case .markRead(let call): .foreignKey(channel: call.channel)
         case .history(let call): .foreignKey(channel: call.channel)
         case .marks(let call): .foreignKey(channel: call.channel)
-        case .inspect(let user, _, _): .foreignKey("the user \(user)")
+        case .inspect(let user, _, _), .examine(_, let user): .foreignKey("the user \(user)")
         case .tip(_, _, let channel), .position(_, _, .channel(let channel)): .foreignKey(channel: channel)
         case .renew(let entry): .foreignKey(channel: entry.channel)
         case .settle(let report, _): .foreignKey("the budgets of the user \(report.user)")
@@ -153,6 +155,8 @@ struct ReadCall {
     var publication: Publication
     var offset: UInt64
     var tag: RequestTag
+    /// Moved again after a link was lost: nobody waits for it.
+    var again: ReadLedger.Entry?
 }
 
 struct ApplyCall {
@@ -201,14 +205,27 @@ struct Sweep {
 final class StatesCall {
     let users: [Name]
     let partitions: [Int]
+    let usersOf: [Int: [Name]]
     let tag: RequestTag
     var milliseconds: UInt64 = 0
+    /// What's asked of each partition: the head of its meta key, how many fields that has, two keys that nobody is registered without, and how many
+    /// of its users have a record.
+    enum OfPartition: Int, CaseIterable { case head, fields, leases, grace, records }
+    /// Partitions of which a key isn't a hub's: nothing is known of their users.
+    var strange: Set<Int> = []
+    /// The partition read last has a meta key of a hub's, as far as its head says.
+    var hasHead = false
+    /// Records of each partition that show no state, and users of whom no state is shown.
+    var unshown: [Int: Int] = [:]
+    var stateless: [Name] = []
+    /// Of those whose answers are owed.
+    var examined = 0
     var isWarming = false
     var changes: [PresenceChange] = []
     var failure: WireError?
     /// Users whose records can't be read.
     var unreadable: Set<Name> = []
-    /// Replies seen so far: TIME, one for each partition, one for each user.
+    /// Replies seen so far: TIME, five for each partition, one for each user.
     var seen = 0
     /// Of a part: the whole. Of a whole: its parts whose answers are owed.
     let whole: StatesCall?
@@ -220,13 +237,20 @@ final class StatesCall {
         self.users = users
         self.tag = tag
         self.whole = whole
-        var asked = LaneSet()
-        for user in users { asked.insert(Partition.of(user)) }
-        partitions = Array(asked)
+        usersOf = Dictionary(grouping: users) { Partition.of($0) }
+        partitions = usersOf.keys.sorted()
         changes.reserveCapacity(users.count)
     }
 
-    var replies: Int { 1 + partitions.count + users.count }
+    /// Before those of the users.
+    var heads: Int { 1 + OfPartition.allCases.count * partitions.count }
+    var replies: Int { heads + users.count }
+
+    /// Of one before those of the users, but the first: the place of its partition, and what it says of that.
+    func ofPartition(_ reply: Int) -> (Int, OfPartition) {
+        let (place, what) = (reply - 1).quotientAndRemainder(dividingBy: OfPartition.allCases.count)
+        return (place, OfPartition(rawValue: what) ?? .head)
+    }
 
     /// The reads of it that are to be made: itself where one master has all of it, or a part for each.
     func split(_ masterOf: (Int) -> Int) -> [StatesCall] {
@@ -238,6 +262,7 @@ final class StatesCall {
             // What it has seen so far will be read again.
             changes.removeAll()
             unreadable.removeAll()
+            strange.removeAll()
             isWarming = false
             failure = nil
         }

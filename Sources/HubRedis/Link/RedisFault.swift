@@ -82,6 +82,8 @@ extension RedisFault {
     /// nil: it's away, and that's all there is to tell.
     package static func kind(of problem: String) -> StaticString? {
         let kinds: [([String], StaticString)] = [
+            // First of all: what somebody else wrote stands in it.
+            (["this version needs"], "a key of Redis that the hub needs is somebody else's, or of another version"),
             (
                 ["WRONGPASS", "NOAUTH", "ERR AUTH <password> called without", "invalid password"],
                 "Redis refuses the user name or the password"

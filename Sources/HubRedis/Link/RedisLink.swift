@@ -186,6 +186,10 @@ final class RedisLink: ConnectionOwner {
                 if let failover = owner.failover { passFailover(failover) } else { cameUp() }
             }
         case .failover:
+            if fault(reply) == .foreign {
+                let name = String(decoding: keys.failover, as: UTF8.self)
+                return connection.drop("\(name) holds something that isn't a hub's; \(RedisLink.elsewhere)")
+            }
             if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
             cameUp()
         }
@@ -293,8 +297,8 @@ extension StatesCall {
     /// Which lane the key of a reply has; TIME's is any.
     fileprivate func lane(ofReply place: Int) -> Int {
         if place == 0 { return partitions[0] }
-        if place <= partitions.count { return partitions[place - 1] }
-        let user = place - 1 - partitions.count
+        if place < heads { return partitions[ofPartition(place).0] }
+        let user = place - heads
         return user < users.count ? Partition.of(users[user]) : partitions[0]
     }
 }

@@ -5,7 +5,7 @@ local function id(offset) return text(offset) .. '-0' end
 
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'o')
 local tip = {epoch = '', offset = 0, tag = ''}
-if meta[1] and #meta[1] == 8 and tonumber(meta[2] or '') then
+if isWhole(meta) then
   tip = {epoch = meta[1], offset = tonumber(meta[2]), tag = meta[3] or ''}
 elseif not begun(meta, KEYS[1], KEYS[2]) then
   -- Where something is left, the channel did begin: then it stands nowhere that could be continued.

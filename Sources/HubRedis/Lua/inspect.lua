@@ -1,9 +1,21 @@
 -- All that's known of a user, at one moment. Writes nothing.
--- KEYS: 1 record, 2 leases, 3 grace, 4 trail. ARGV: 1 user, 2 how many entries of the trail ('0': none)
+-- KEYS: 1 record, 2 leases, 3 grace, 4 trail, 5 partition meta. ARGV: 1 user, 2 how many entries of the trail ('0': none)
 -- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or '', {entry, …}}
 local clock = redis.call('TIME')
 local all = redis.call('HGETALL', KEYS[1])
-local deadlines = {}
+-- Nobody is registered where one of the partition's keys is somebody else's: nothing is known then, least of all that a user is offline.
+redis.call('ZSCORE', KEYS[2], '')
+local meta = redis.call('HMGET', KEYS[5], 'e', 's', 'sw', 'ho', 'wa', 'v')
+if not (meta[1] or meta[2] or meta[3] or meta[4] or meta[5] or meta[6]) and redis.call('EXISTS', KEYS[5]) == 1 then
+  return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
+end
+local deadlines, isOurs, isKept = {}, true, false
+for i = 1, #all, 2 do
+  if all[i] == 's' then isKept = true end
+  if all[i] ~= 'l' and string.sub(all[i], 1, 2) ~= 'c:' then isOurs = false end
+end
+-- Without a state it has connections alone (presence.lua): invisible ones of a user whom nobody ever saw.
+if not isKept and not isOurs then return redis.error_reply('FOREIGN the user\'s record is a hash that is not a hub\'s') end
 for i = 1, #all, 2 do
   if string.sub(all[i], 1, 2) == 'c:' then
     deadlines[#deadlines + 1] = redis.call('ZSCORE', KEYS[2], ARGV[1] .. '|' .. string.sub(all[i], 3)) or ''

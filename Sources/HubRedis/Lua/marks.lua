@@ -1,13 +1,14 @@
--- Lists read positions of a channel; writes nothing.
+-- Lists read positions of a channel; writes nothing. Follows form.lua.
 -- KEYS: 1 meta, 2 read positions. ARGV: 1 whose own comes first, 2 how many at most (at least 1)
 -- Reply: {user, offset, …}. A position of an earlier epoch doesn't count, but for what went on into this one (renew.lua).
-local meta = redis.call('HMGET', KEYS[1], 'e', 'o', 'n')
-local epoch, survived = meta[1] or '', tonumber(meta[3] or '') or 0
+local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'o', 'n')
+isWhole(meta)
+local epoch, before, survived = meta[1] or '', meta[4], tonumber(meta[5] or '') or 0
 local room = tonumber(ARGV[2])
 local marks = {}
 local function add(user, value)
   local offset, of = string.match(value, '^(%d+):(.*)$')
-  if room < 1 or of ~= epoch and of ~= meta[2] then return end
+  if room < 1 or of ~= epoch and of ~= before then return end
   if of ~= epoch and tonumber(offset) > survived then offset = string.format('%.0f', survived) end
   room = room - 1
   marks[#marks + 1] = user

@@ -1,4 +1,4 @@
--- In front of publish, retry, history and tip: where channels of a partition stand of which there's nothing.
+-- In front of publish, retry, history and tip, behind form.lua: where channels of a partition stand of which there's nothing.
 
 -- The generation of the partition's data: a word that is lost with them. It's made when it's first asked for, and holds for 3.5 to 7 days (so that
 -- not all partitions' end at once), never longer than the record that a channel leaves behind its last publication (7 days): under one
@@ -10,20 +10,15 @@ local function generation(key, fresh)
     local made = redis.pcall('SET', key, fresh, 'PX', string.format('%.0f', span))
     return made.err and '' or fresh
   end
-  if not string.find(word, '^[a-z0-9]+$') or #word ~= 8 then error('FOREIGN the generation key does not hold a generation') end
+  if not isMark(word) then error('FOREIGN the generation key does not hold a generation') end
   return word
 end
 
--- Where there's no whole record: whether the channel has begun all the same, so that something of it is left. What isn't a hub's is an error: a
--- hash without our fields or with another value than ours in one of them, a stream whose last entry isn't a publication.
+-- Where there's no whole record (isWhole has looked at it): whether the channel has begun all the same, so that something of it is left. What
+-- isn't a hub's is an error: a hash without our fields, a stream whose last entry isn't a publication.
 local function begun(meta, metaKey, streamKey)
-  local function isMark(text) return #text == 8 and string.find(text, '^[a-z0-9]+$') end
-  local epoch, offset, tag = meta[1], meta[2], meta[3]
-  local isAny = epoch or offset or tag
-  if isAny and (epoch and not isMark(epoch) or offset and not string.find(offset, '^%d+$') or tag and tag ~= '' and not isMark(tag))
-    or not isAny and redis.call('EXISTS', metaKey) == 1 then
-    error('FOREIGN the meta key holds a hash that is not a hub\'s')
-  end
+  local isAny = meta[1] or meta[2] or meta[3]
+  if not isAny and redis.call('EXISTS', metaKey) == 1 then error('FOREIGN the meta key holds a hash that is not a hub\'s') end
   if redis.call('EXISTS', streamKey) == 0 then return isAny end
   local last = redis.call('XREVRANGE', streamKey, '+', '-', 'COUNT', 1)[1]
   if last and not (string.find(last[1], '^%d+%-0$') and #last[2] == 6 and last[2][1] == 'g' and last[2][5] == 'd') then

@@ -1,11 +1,12 @@
 -- Appends a publication to its channel's history, gives it the next position and hands it out, all or nothing.
--- Follows origin.lua. KEYS: 1 meta, 2 stream, 3 dedup, 4 live channel, 5 generation
+-- Follows form.lua and origin.lua. KEYS: 1 meta, 2 stream, 3 dedup, 4 live channel, 5 generation
 -- ARGV: 1 new epoch (and new generation), 2 tag, 3 history size, 4 history ttl, 5 meta ttl, 6 dedup ttl (ms each), 7 fingerprint, 8 publication
 -- Reply: {0, 'offset:epoch:tag'}, or {1, what the dedup key holds} for a repeated message id; {3, that} when the channel isn't any more what it
 -- was then: it began anew, or lies before that place.
 -- A key that holds something else than a hub's is an error, before anything is written.
 local known = redis.call('GET', KEYS[3])
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g')
+local isNew = not isWhole(meta)
 if known then
   local place, epoch = string.match(known, '^(%d+):([^:]*):')
   if place and meta[1] and epoch ~= meta[1] then
@@ -21,7 +22,6 @@ if known then
 end
 local epoch, previous = meta[1], meta[3] or ''
 local offset = tonumber(meta[2] or '')
-local isNew = not epoch or #epoch ~= 8 or not offset
 local size = tonumber(ARGV[3])
 local place
 

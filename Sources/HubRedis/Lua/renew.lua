@@ -1,6 +1,6 @@
 -- After a command link was lost: is what was acknowledged over it still there? Where it was taken back the channel gets a new epoch, and whoever
 -- stood before it is told, on whichever node, connected or not (decision 0250). What survived is kept: its places are the same in the new epoch.
--- KEYS: 1 meta, 2 stream, 3 dedup of what was acknowledged, 4 live channel, 5 generation
+-- Follows form.lua. KEYS: 1 meta, 2 stream, 3 dedup of what was acknowledged, 4 live channel, 5 generation
 -- ARGV: 1 epoch, 2 offset, 3 tag that were acknowledged, 4 how long ago (ms), 5 '1': its message id must still be remembered,
 --       6 new epoch, 7 new tag, 8 meta ttl (ms)
 -- Reply: {'stands'}; {'told'}: the epoch is over, and whoever stood in it is told anyway; {'unknown'}: nothing tells; {'renewed', 'offset:epoch:tag'}
@@ -16,7 +16,7 @@ local function made()
   local word = redis.call('GET', KEYS[5])
   if not word then return nil end
   local left = redis.call('PTTL', KEYS[5])
-  if left < 0 or not string.find(word, '^[a-z0-9]+$') or #word ~= 8 then
+  if left < 0 or not isMark(word) then
     return redis.error_reply('FOREIGN the generation key does not hold a generation')
   end
   return now + left - tonumber(text(302400000 * (1 + (string.byte(word) - 48) / 75)))
@@ -26,7 +26,7 @@ local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'a', 'o')
 local epoch, offset, tag = meta[1], tonumber(meta[2] or ''), meta[3] or ''
 local place = tonumber(ARGV[2])
 
-if epoch and #epoch == 8 and offset then
+if isWhole(meta) then
   if epoch ~= ARGV[1] then
     -- An older one is what was before; so is one that doesn't say. One that began since: a channel that began anew, or another node was first.
     local began = tonumber(meta[4] or '') or 0

@@ -80,6 +80,12 @@ extension UnsafeRawBufferPointer {
         return value < 1 << 63 ? value : nil
     }
 
+    /// An offset as a channel's record has it: no leading zeros, 15 digits at most (form.lua).
+    package var offsetOfRecord: UInt64? {
+        guard count < 16, count == 1 || self.first != 48 else { return nil }
+        return decimal
+    }
+
     package func equals(_ text: StaticString) -> Bool {
         count == text.utf8CodeUnitCount && elementsEqual(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }

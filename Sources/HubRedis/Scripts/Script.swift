@@ -5,16 +5,17 @@ package enum Script: Int, CaseIterable {
     case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
     case members, memberLease, memberReap, memberList, memberFind, memberLook, renew
 
-    /// What's loaded: apply and expire share two beginnings, the scripts of a channel's place others; what a retry doesn't settle is published
-    /// as ever.
+    /// What's loaded: apply and expire share two beginnings, the scripts of a channel others; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
         switch self {
-        case .publish: PackageResources.origin_lua + PackageResources.publish_lua
-        case .retry: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.retry_lua + PackageResources.publish_lua
-        case .history: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.history_lua
-        case .tip: PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.tip_lua
-        case .read: PackageResources.read_lua
-        case .marks: PackageResources.marks_lua
+        case .publish: PackageResources.form_lua + PackageResources.origin_lua + PackageResources.publish_lua
+        case .retry:
+            PackageResources.form_lua + PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.retry_lua
+                + PackageResources.publish_lua
+        case .history: PackageResources.form_lua + PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.history_lua
+        case .tip: PackageResources.form_lua + PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.tip_lua
+        case .read: PackageResources.form_lua + PackageResources.read_lua
+        case .marks: PackageResources.form_lua + PackageResources.marks_lua
         case .apply: PackageResources.hookqueue_lua + PackageResources.presence_lua + PackageResources.apply_lua
         case .refresh: PackageResources.refresh_lua
         case .find: PackageResources.find_lua
@@ -31,7 +32,7 @@ package enum Script: Int, CaseIterable {
         case .memberFind: PackageResources.memberfind_lua
         case .memberLook: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlook_lua
         case .memberList: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlist_lua
-        case .renew: PackageResources.renew_lua
+        case .renew: PackageResources.form_lua + PackageResources.renew_lua
         }
     }
 }

@@ -49,9 +49,14 @@ extension Position {
             self = .start
             return
         }
-        guard let epoch = reply.string(index + 1).flatMap({ Mark($0) }), let offset = reply.string(index + 2)?.decimal, offset < 1 << 53
-        else { return nil }
-        let tag = reply.string(index + 3).flatMap { Mark($0) } ?? .none
+        guard let epoch = reply.string(index + 1).flatMap({ Mark($0) }), let offset = reply.string(index + 2)?.offsetOfRecord else {
+            return nil
+        }
+        var tag = Mark.none
+        if let text = reply.string(index + 3) {
+            guard let mark = Mark(text) else { return nil }
+            tag = mark
+        }
         self.init(epoch: epoch, offset: offset, tag: tag)
     }
 

@@ -38,6 +38,8 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var reads: [RequestTag: Result<PresenceSnapshot, WireError>] = [:]
     private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
     private(set) var seen: [Name: [Seen]] = [:]
+    /// `typing` and `read`.
+    private(set) var signs: [Name: [Publication]] = [:]
     private(set) var changes: [PresenceChange] = []
     private(set) var feedGaps = 0
     private(set) var health: [BackendHealth] = []
@@ -233,7 +235,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     func renewed(_ channel: Name, wasAcknowledged position: Position) { renewals[channel, default: []].append(position) }
     func foreignKey(_ key: [UInt8]) { foreign.append(String(decoding: key, as: UTF8.self)) }
     func received(_ publication: PositionedPublication, channel: Name) { seen[channel, default: []].append(.message(publication)) }
-    func received(_ publication: Publication, channel: Name) {}
+    func received(_ publication: Publication, channel: Name) { signs[channel, default: []].append(publication) }
     func resync(_ channel: Name, to position: Position, reason: ResyncReason) {
         seen[channel, default: []].append(.resync(position, reason))
     }
