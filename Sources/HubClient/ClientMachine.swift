@@ -345,6 +345,9 @@ package struct ClientMachine: Sendable {
         return makeRequest(kind, now, context: context)
     }
 
+    /// Requests that were ever made, answered or not.
+    package var requestsMade: UInt64 { lastId }
+
     private mutating func makeRequest(_ kind: PendingRequest.Kind, _ now: Instant, context: UInt64 = 0) -> UInt64 {
         lastId += 1
         pending.add(PendingRequest(id: lastId, kind: kind, context: context, deadline: now + options.requestDeadline))

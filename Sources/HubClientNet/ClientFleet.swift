@@ -139,6 +139,8 @@ package final class ClientFleet: LoopHandler, ServerHandler {
     }
 
     package func state(_ client: Int) -> ClientMachine.State { clients[client].machine.state }
+    /// Requests that a client ever made, answered or not.
+    package func requestsMade(_ client: Int) -> UInt64 { clients[client].machine.requestsMade }
     package func followed(_ client: Int) -> [Subscription] { clients[client].machine.followed }
 
     /// Changes what a client wants, then asks the hub for it.

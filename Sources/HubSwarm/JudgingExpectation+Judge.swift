@@ -65,9 +65,11 @@ extension Expectation {
             guard delivered > 0 || found > 0 else { return nil }
             return (Double(found), Double(max(measures.counter(Measures.Counter.expected), delivered)))
         case .errors(let code):
-            guard sent > 0 else { return nil }
             let found = code.map { measures.errors[$0] ?? 0 } ?? measures.errorsSum
-            return (Double(found), Double(sent))
+            // What was found is found, even when nothing could be sent.
+            guard sent > 0 || found > 0 else { return nil }
+            // Files of before requests were counted have what was sent alone.
+            return (Double(found), Double(max(measures.counters[Measures.Counter.requests] ?? sent, found)))
         case .ends:
             return (Double(measures.ends.values.reduce(0, Measures.sum)), Double(measures.bots))
         case .counter(let name):

@@ -1,4 +1,6 @@
 import HubBase
+import HubCheck
+import HubClient
 
 /// One thing that a run must keep to: `p99<50ms`, `loss=0`, `errors<=0.1%`. Parsed from words, judged against `Measures`.
 ///
@@ -94,11 +96,28 @@ package struct Expectation: Sendable, Equatable {
         "sent": Measures.Counter.sent, "acknowledged": Measures.Counter.acknowledged, "delivered": Measures.Counter.delivered,
         "expected": Measures.Counter.expected, "joined": Measures.Counter.joined, "reconnects": Measures.Counter.reconnects,
         "recovered": Measures.Counter.recovered, "restarts": Measures.Counter.restarts, "checked": Measures.Counter.checked,
+        "requests": Measures.Counter.requests, "cutOff": Measures.Counter.cutOff, "notLetIn": Measures.Counter.notLetIn,
     ]
+    /// Errors that have a name of their own: they say that a run proves less than its other figures seem to.
+    private static let gaps = ["unsent", "unanswered"]
+    /// Of `violations.KIND`: what the checkers find, as the swarm calls it.
+    static let violationKinds: [String] = {
+        let renamed: [CheckReport.Fault] = [.lost, .gap, .twice]
+        var names = ["lost", "duplicated"]
+        names += CheckReport.Fault.allCases.filter { !renamed.contains($0) }.map(\.rawValue)
+        names += EphemeralChecker.Fault.allCases.map(\.rawValue)
+        names += PresenceChecker.Fault.allCases.map(\.rawValue)
+        return names
+    }()
+    /// Of `errors.CODE`: what a hub says, and what the swarm counts itself.
+    static let errorCodes: [String] =
+        RefusalCodes.all + gaps + [
+            "timeout", "disconnected", "unsubscribed", "resync", "violation", "ackWithoutOffset", "ackWithoutPosition", "other",
+        ]
     private static let kinds = ["chat", "event", "read", "typing", "presence", "system", "ack", "connect", "recover"]
     private static let names =
         ["loss", "duplicated", "outOfOrder", "violations", "errors", "ends", "max", "p50", "p90", "p99", "p99.9", "p99.99"]
-        + counters.keys.sorted() + ["sent/s", "acknowledged/s", "delivered/s"]
+        + gaps + counters.keys.sorted() + ["sent/s", "acknowledged/s", "delivered/s"]
 
     /// `[hostile.][class.]p99`, `errors.CODE`, `violations.KIND`, a counter, a counter a second.
     private static func measure(_ name: String, in text: String) throws(CommandLineError) -> Measure {
@@ -107,11 +126,14 @@ package struct Expectation: Sendable, Equatable {
         if name == "violations" { return .violations(nil) }
         if name == "errors" { return .errors(nil) }
         if name == "ends" { return .ends }
+        if gaps.contains(name) { return .errors(name) }
         if let counter = counters[name] { return .counter(counter) }
         if name.hasSuffix("/s"), let counter = counters[String(name.dropLast(2))] { return .rate(counter) }
         var parts = name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        if parts.count == 2, parts[0] == "errors", !parts[1].isEmpty { return .errors(parts[1]) }
-        if parts.count == 2, parts[0] == "violations", !parts[1].isEmpty { return .violations(parts[1]) }
+        if parts.count == 2, parts[0] == "errors" { return .errors(try known(parts[1], "an error's code", in: errorCodes)) }
+        if parts.count == 2, parts[0] == "violations" {
+            return .violations(try known(parts[1], "a kind of violation", in: violationKinds))
+        }
         var population = Measures.Population.normal
         if parts.count > 1, let named = Measures.Population(rawValue: parts[0]) {
             population = named
@@ -127,6 +149,14 @@ package struct Expectation: Sendable, Equatable {
         if last.hasPrefix("p"), let percent = Double(last.dropFirst()), percent > 0, percent <= 100 { return .percentile(percent, lane) }
         throw CommandLineError(
             "--expect: \(CommandLineError.quoted(name)) is nothing that's measured", nearest: Nearest.to(name, in: names))
+    }
+
+    /// A misspelt name has no count, and none is what's wanted of most: it would always be kept.
+    private static func known(_ name: String, _ what: String, in names: [String]) throws(CommandLineError) -> String {
+        if names.contains(name) { return name }
+        let nearest = Nearest.to(name, in: names)
+        let others = nearest == nil ? "; there are \(names.sorted().joined(separator: ", "))" : ""
+        throw CommandLineError("--expect: \(CommandLineError.quoted(name)) isn't \(what)\(others)", nearest: nearest)
     }
 
     private static func bound(_ value: String, in text: String) throws(CommandLineError) -> Bound {

@@ -43,6 +43,14 @@ package struct Knee: Sendable {
         var broken = 0
     }
 
+    /// Why a load didn't hold although its figures may keep the targets: who was refused at the door and came in when others had left isn't
+    /// held, unless a target names it (`notLetIn`, `ends`).
+    package static func refusals(in measures: Measures, unless targets: [Expectation]) -> [String] {
+        let count = measures.counter(Measures.Counter.notLetIn)
+        let isNamed = targets.contains { $0.measure == .counter(Measures.Counter.notLetIn) || $0.measure == .ends }
+        return count == 0 || isNamed ? [] : ["\(ReportNumbers.count(count)) attempts to connect weren't let in"]
+    }
+
     private let limits: Limits
     private var tries: [(load: Double, counts: Load)] = []
     private var steps = 0

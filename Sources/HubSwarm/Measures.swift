@@ -88,7 +88,7 @@ package struct Measures: Sendable, Equatable {
     package var lanes: [Lane: SparseHistogram] = [:]
     /// By name, see `Counter`; others may be there as well.
     package var counters: [String: UInt64] = [:]
-    /// By code; `timeout`, `disconnected`, `unsent` are the swarm's own.
+    /// By code; `timeout`, `disconnected`, `unsent`, `unanswered` are the swarm's own.
     package var errors: [String: UInt64] = [:]
     /// Why connections ended or couldn't be made.
     package var ends: [String: UInt64] = [:]
@@ -124,6 +124,12 @@ package struct Measures: Sendable, Equatable {
         package static let checked = "checked"
         /// States of others that watchers were told.
         package static let presenceTold = "presenceTold"
+        /// Whatever was asked of the hub, signs among it, and what was due and couldn't be said: what errors are a part of.
+        package static let requests = "requests"
+        /// Bots that the hub had ended, or never let back in, and that were still out when the run ended.
+        package static let cutOff = "cutOff"
+        /// Attempts to connect that got no welcome.
+        package static let notLetIn = "notLetIn"
         package static let hostileWelcomes = "hostileWelcomes"
         package static let hostileSent = "hostileSent"
         package static let hostileErrors = "hostileErrors"

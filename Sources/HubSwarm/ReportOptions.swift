@@ -29,7 +29,7 @@ package struct ReportOptions: Sendable, Equatable {
     package static let flags: [CommandLineParser.Flag] = [
         CommandLineParser.Flag(
             "expect", value: "LIST", isRepeatable: true,
-            help: "What must hold, with commas: loss=0,p99<50ms,errors<=0.1%; it alone decides the exit code."),
+            help: "What must hold, with commas: loss=0,p99<50ms,errors<=0.1%; decides the exit code."),
         CommandLineParser.Flag("report", value: "FILE", help: "Write a page of HTML with plots."),
         CommandLineParser.Flag("save", value: "FILE", help: "Write all measures as JSON, for hub-swarm compare."),
         CommandLineParser.Flag("workers", value: "N", help: "Share the work among N processes of this machine."),

@@ -7,6 +7,9 @@ struct ReportPlot {
         var points: [(x: Double, y: Double)]
     }
 
+    /// Colours and dashes that the style sheet tells apart, `k0` and on; a plot has no more lines than that.
+    static let patterns = 7
+
     var name: String
     var title: String
     /// What is to be seen, in words: for those who don't see it.
@@ -27,7 +30,8 @@ struct ReportPlot {
         if lines.count > 1 {
             text += "<ul class=\"key\">"
             for (place, line) in lines.enumerated() {
-                text += "<li><svg viewBox=\"0 0 26 8\" aria-hidden=\"true\"><path class=\"line k\(place % 6)\" d=\"M1 4H25\"/></svg>"
+                text +=
+                    "<li><svg viewBox=\"0 0 26 8\" aria-hidden=\"true\"><path class=\"line k\(place % Self.patterns)\" d=\"M1 4H25\"/></svg>"
                 text += ReportMarkup.escaped(line.name) + "</li>"
             }
             text += "</ul>\n"
@@ -88,12 +92,12 @@ struct ReportPlot {
             // A point without neighbours would be no line at all.
             let isLast = index + 1 >= line.points.count || !line.points[index + 1].y.isFinite
             if isBroken, isLast {
-                dots += "<circle class=\"dot k\(place % 6)\" cx=\"\(Self.number(x))\" cy=\"\(Self.number(y))\" r=\"2\"/>"
+                dots += "<circle class=\"dot k\(place % Self.patterns)\" cx=\"\(Self.number(x))\" cy=\"\(Self.number(y))\" r=\"2\"/>"
             }
             drawn += (isBroken ? "M" : "L") + Self.number(x) + " " + Self.number(y)
             isBroken = false
         }
-        return "<path class=\"line k\(place % 6)\" d=\"\(drawn)\"/>\(dots)\n"
+        return "<path class=\"line k\(place % Self.patterns)\" d=\"\(drawn)\"/>\(dots)\n"
     }
 
     private func rectangle(_ name: String, _ x: Double, _ y: Double, _ width: Double, _ height: Double) -> String {

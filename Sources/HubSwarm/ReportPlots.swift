@@ -120,7 +120,7 @@ struct ReportPlots {
     }
 
     private var percentiles: ReportPlot {
-        let lanes = measures.lanes.filter { $0.value.count > 0 }.sorted { $0.key < $1.key }.prefix(7)
+        let lanes = measures.lanes.filter { $0.value.count > 0 }.sorted { $0.key < $1.key }.prefix(ReportPlot.patterns)
         // As many nines as the largest has values for.
         let most = lanes.map(\.value.count).max() ?? 1
         let nines = max(Int(log10(Double(max(most, 10)))), 2)

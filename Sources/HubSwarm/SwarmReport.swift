@@ -23,6 +23,10 @@ package struct SwarmReport: Sendable {
     package var restarts: UInt64 = 0
     /// Messages in our rooms that aren't ours.
     package var foreign: UInt64 = 0
+    /// Bots that were out when it ended, and hadn't come back.
+    package var cutOff: UInt64 = 0
+    /// Attempts to connect that got no welcome.
+    package var notLetIn: UInt64 = 0
     package var latency = Histogram()
     /// Why connections ended or couldn't be made, most frequent first when shown.
     package var ends: [String: UInt64] = [:]
@@ -42,7 +46,16 @@ package struct SwarmReport: Sendable {
 
     // MARK: For people
 
-    package var text: String {
+    package var text: String { (lines + [verdict]).joined(separator: "\n") }
+
+    /// With `judging`'s word where there are expectations, which is printed behind it, or where it knows of more.
+    package func text(_ judging: Judging) -> String {
+        guard judging.judgements.isEmpty else { return lines.joined(separator: "\n") }
+        if !isClean || judging.faults.isEmpty { return text }
+        return (lines + ["FAILED: " + ReportNumbers.plain(judging.faults.joined(separator: "; "))]).joined(separator: "\n")
+    }
+
+    private var lines: [String] {
         var lines = [
             "\(Self.grouped(UInt64(joined))) of \(Self.grouped(UInt64(bots))) bots in \(Self.grouped(UInt64(rooms))) rooms for \(seconds) s"
                 + (isInterrupted ? ", interrupted" : "") + " (seed \(seed))"
@@ -74,8 +87,7 @@ package struct SwarmReport: Sendable {
             lines.append("  too many deliveries are expected to check each: judged by offsets, without what was missed between connections")
         }
         if foreign > 0 { lines.append("  \(Self.grouped(foreign)) messages of others were in our rooms") }
-        lines.append(verdict)
-        return lines.joined(separator: "\n")
+        return lines
     }
 
     private var verdict: String {
@@ -119,7 +131,10 @@ package struct SwarmReport: Sendable {
     // MARK: For programs
 
     /// One line of JSON. Latencies in milliseconds.
-    package var json: String {
+    package var json: String { json(isKept: isClean) }
+
+    /// `isKept`: what the exit code says.
+    package func json(isKept: Bool) -> String {
         func object(_ counts: [String: UInt64]) -> String {
             "{" + counts.sorted { $0.key < $1.key }.map { "\(Self.quoted($0.key)):\($0.value)" }.joined(separator: ",") + "}"
         }
@@ -135,7 +150,7 @@ package struct SwarmReport: Sendable {
                     + "\"p99\":\(Self.milliseconds(latency.percentile(99))),\"max\":\(Self.milliseconds(latency.max))}"
             ),
             ("checked", check.map { "\($0.counts.values.reduce(0, +))" } ?? "null"), ("interrupted", "\(isInterrupted)"),
-            ("ok", "\(isClean)"),
+            ("ok", "\(isKept)"),
         ]
         return "{" + fields.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}"
     }

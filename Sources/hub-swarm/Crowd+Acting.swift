@@ -22,6 +22,7 @@ extension Crowd {
         case .leave:
             wentAway(bot, now)
             bots[bot].isLeaving = true
+            bots[bot].isAwayByPlan = true
             bots[bot].wantsBack = false
             // The next session begins as sessions do.
             bots[bot].hasAskedStatus = false
@@ -29,8 +30,11 @@ extension Crowd {
             fleet.change(bot) { $0.forgetStatus() }
             fleet.stop(bot)
             if case .closed = fleet.state(bot) { bots[bot].isLeaving = false }
-        case .cut: onPurpose { fleet.cut(bot) }
-        case .lose: onPurpose { fleet.lose(bot) }
+        case .cut:
+            breakConnection(bot) { fleet.cut(bot) }
+            // Until its plan has it come back.
+            bots[bot].isAwayByPlan = true
+        case .lose: breakConnection(bot) { fleet.lose(bot) }
         case .type(let room): tellTyping(true, bot, room, due)
         case .say(let room):
             if scenario.talk.typing != nil { tellTyping(false, bot, room, due) }
@@ -41,7 +45,12 @@ extension Crowd {
         }
     }
 
-    private func onPurpose(_ body: () -> Void) {
+    private func breakConnection(_ bot: Int, _ body: () -> Void) {
+        // What has no connection isn't without it because of this.
+        switch fleet.state(bot) {
+        case .connecting, .greeting, .open: bots[bot].isAwayByPlan = true
+        default: break
+        }
         isOwnDoing = true
         body()
         isOwnDoing = false
@@ -125,7 +134,7 @@ extension Crowd {
         bots[bot].hasAskedStatus = true
         bots[bot].shown = status == .away ? .away : .online
         guard bots[bot].isIn else { return }
-        bots[bot].shownSince = due
+        bots[bot].shownSince = max(due, bots[bot].attempted)
         bots[bot].isStatusUnsure = true
         noteStatus(bots[bot].user)
     }

@@ -23,6 +23,22 @@ extension Crowd {
         return missing
     }
 
+    /// Bots that should have a connection and have none. An attempt that has only begun is no proof.
+    func cutOff(_ now: Instant) -> UInt64 {
+        var count: UInt64 = 0
+        for (index, bot) in bots.enumerated() where bot.hasStarted && !bot.isIn && !bot.isAwayByPlan && !bot.isLeaving {
+            switch fleet.state(index) {
+            case .connecting, .greeting: if now.since(bot.attempted) > Self.openingMax { count += 1 }
+            default: count += 1
+            }
+        }
+        return count
+    }
+
+    private static let openingMax: Span = .seconds(2)
+    /// With less to cool down in, what was said last can't have its answer yet.
+    private static let answerMax: Span = .seconds(1)
+
     /// All is quiet, or was waited for long enough: what isn't here by now is lost.
     func settle(_ now: Instant) {
         let missing = missingAtTheEnd(isFirstEnough: false)
@@ -32,6 +48,10 @@ extension Crowd {
         ephemeral.judge(now)
         let unsent = bots.reduce(0) { $0 + $1.backlog.count }
         if unsent > 0 { recorder.failed("unsent", UInt64(unsent)) }
+        if outstanding > 0, scenario.coolDown >= Self.answerMax, settings.interrupts.received < 2 {
+            recorder.failed("unanswered", UInt64(outstanding))
+        }
+        let requests = bots.indices.reduce(0) { $0 + fleet.requestsMade($1) }
         let report = check?.finish()
         recorder.update { measures in
             measures.violations = violations(report)
@@ -40,6 +60,9 @@ extension Crowd {
             measures.counters[Measures.Counter.joined] = tally.everIn
             measures.counters[Measures.Counter.delivered] = tally.delivered
             measures.counters[Measures.Counter.expected] = tally.delivered + tally.lost
+            measures.counters[Measures.Counter.requests] =
+                requests + tally.typingSent + tally.readsSent + (measures.errors["unsent"] ?? 0)
+            measures.counters[Measures.Counter.cutOff] = cutOff(now)
             measures.counters[Measures.Counter.checked] = report?.delivered ?? 0
             measures.counters[Measures.Counter.presenceTold] = presence?.told ?? 0
             measures.counters["presenceJudged"] = presence?.judged ?? 0

@@ -27,6 +27,8 @@ final class Crowd: FleetHandler {
         var interrupts: Interrupts
         var format = WireFormat.json
         var offersDeflate = false
+        /// Of its messages, asked for; a hub that takes no such ones is no hub for it.
+        var payloadBytes = 0
         /// Local addresses to connect from, in turn; none: the kernel chooses.
         var sources: [SocketAddress] = []
     }
@@ -73,6 +75,8 @@ final class Crowd: FleetHandler {
     var ended: Set<Int> = []
     private var nextSigns = Instant(nanoseconds: 0)
     var connected = 0
+    /// What `connected` was when all began to leave: nobody was gone before.
+    private var connectedAtLast: Int?
     /// Published and not answered.
     var outstanding = 0
     /// What ends now ends because the plan says so.
@@ -131,7 +135,7 @@ final class Crowd: FleetHandler {
         scheduleSecond()
         startHostile()
         fleet.run()
-        return recorder.finish(at: Clock.now(), connected: connected, ownCPU: ProcessorTime.own())
+        return recorder.finish(at: Clock.now(), connected: connectedAtLast ?? connected, ownCPU: ProcessorTime.own())
     }
 
     // MARK: People
@@ -234,11 +238,16 @@ final class Crowd: FleetHandler {
     private func coolDown(_ now: Instant) { phase = .coolingDown(until: now + scenario.coolDown) }
 
     /// Nobody waits for anything.
-    private var isQuiet: Bool { outstanding == 0 && bots.allSatisfy { $0.backlog.isEmpty } && missingAtTheEnd(isFirstEnough: true) == 0 }
+    private var isQuiet: Bool {
+        outstanding == 0 && bots.allSatisfy { $0.backlog.isEmpty } && cutOff(Clock.now()) == 0 && missingAtTheEnd(isFirstEnough: true) == 0
+    }
 
     private func leave(_ now: Instant) {
         settle(now)
         phase = .leaving(until: now + Self.leaveMax)
+        connectedAtLast = connected
+        // What has no answer yet is counted by now; that it gets none any more is no word of the hub.
+        isOwnDoing = true
         mutes.close()
         for client in 0..<fleet.count { fleet.stop(client) }
     }
@@ -279,7 +288,7 @@ final class Crowd: FleetHandler {
         presence?.judge(now)
         judgeSigns(now)
         if now >= share.start {
-            everySecond(recorder.close(at: now, connected: connected, ownCPU: ProcessorTime.own()))
+            everySecond(recorder.close(at: now, connected: connectedAtLast ?? connected, ownCPU: ProcessorTime.own()))
         }
         scheduleSecond()
     }
@@ -298,6 +307,8 @@ final class Crowd: FleetHandler {
     func opening(for client: Int, to url: HubURL) -> ClientOpening {
         let (user, device) = identity(client)
         if client < bots.count {
+            if hasFailed(client), !bots[client].isAwayByPlan { tally.notLetIn += 1 }
+            bots[client].isAwayByPlan = false
             bots[client].attempted = Clock.now()
             presence?.coming(bots[client].user)
             bots[client].isStatusUnsure = true
@@ -310,6 +321,11 @@ final class Crowd: FleetHandler {
         }
         if !settings.sources.isEmpty { opening.source = settings.sources[client % settings.sources.count] }
         return opening
+    }
+
+    /// Its last attempt to connect got no welcome.
+    func hasFailed(_ client: Int) -> Bool {
+        bots[client].attempted.nanoseconds > 0 && bots[client].shownSince < bots[client].attempted
     }
 
     private func identity(_ client: Int) -> (user: Name, device: String) {

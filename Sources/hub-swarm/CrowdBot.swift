@@ -35,6 +35,8 @@ struct CrowdBot {
     var isStatusUnsure = false
     /// What it saw of others' typing before this stands no more.
     var signsSince = Instant(nanoseconds: 0)
+    /// It has no connection because its plan says so.
+    var isAwayByPlan = false
     /// A clean leave is under way.
     var isLeaving = false
     /// It was to come back while it was still on its way out.
@@ -75,6 +77,7 @@ struct CrowdTally {
     var typingSent: UInt64 = 0
     var readsSent: UInt64 = 0
     var everIn: UInt64 = 0
+    var notLetIn: UInt64 = 0
     var hostileWelcomes: UInt64 = 0
     var hostileErrors: UInt64 = 0
     var hostileEnds: UInt64 = 0
@@ -84,6 +87,7 @@ struct CrowdTally {
         [
             "reconnects": reconnects, "recovered": recovered, "notRecovered": notRecovered, "recoveredMessages": recoveredMessages,
             "resyncs": resyncs, "restarts": restarts, "foreign": foreign, "typingSent": typingSent, "readsSent": readsSent,
+            Measures.Counter.notLetIn: notLetIn,
             Measures.Counter.hostileWelcomes: hostileWelcomes, Measures.Counter.hostileErrors: hostileErrors,
             Measures.Counter.hostileEnds: hostileEnds, Measures.Counter.hostileSent: hostileSent,
         ]

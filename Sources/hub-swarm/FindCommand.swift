@@ -44,14 +44,21 @@ enum FindCommand {
         if let problem = ProcessorSampler.problem(reporting) { fail(problem, code: 3) }
         let interrupts: Interrupts
         do throws(NetError) { interrupts = try Interrupts() } catch { throw CommandLineError(error.description) }
+        // A mistake, or a hub that isn't there, isn't a load that broke.
+        let words = arguments.words(of: passed + scenarioFlags)
+        let hub: Crowd.Settings
         if let scenario = options.scenario {
-            // A mistake, or a hub that isn't there, isn't a load that broke.
-            try RunCommand.check(
-                [scenario] + arguments.words(of: passed + scenarioFlags)
-                    + ["--set=users=\(Int(options.limits.least))", "--workers=\(reporting.workers)"], interrupts)
+            hub = try RunCommand.check(
+                [scenario] + words + ["--set=users=\(Int(options.limits.least))", "--workers=\(reporting.workers)"], interrupts)
+        } else {
+            if let flag = scenarioFlags.first(where: { arguments.has($0.name) }) {
+                throw CommandLineError("--\(flag.name) is for a scenario: hub-swarm find chat --\(flag.name) …")
+            }
+            // The most bots: rooms may be more than the least has.
+            let bots = options.raised == .users ? Int(options.limits.most) : options.bots
+            hub = try FlagsCommand.check(words + ["--bots=\(bots)"], interrupts)
         }
-        var search = Search(
-            options: options, reporting: reporting, passed: arguments.words(of: passed + scenarioFlags), interrupts: interrupts)
+        var search = Search(options: options, reporting: reporting, passed: words, hub: hub)
         return try search.execute()
     }
 
@@ -64,7 +71,8 @@ enum FindCommand {
         let options: KneeOptions
         let reporting: ReportOptions
         let passed: [String]
-        let interrupts: Interrupts
+        /// How it's asked whether it's still there.
+        let hub: Crowd.Settings
         var best: (load: Double, measures: Measures)?
         var broken: Measures?
         var generatorWasShort: String?
@@ -75,7 +83,7 @@ enum FindCommand {
                 switch knee.next() {
                 case .measure(let load):
                     let measures = try run(load)
-                    guard interrupts.received == 0 else {
+                    guard hub.interrupts.received == 0 else {
                         StandardError.write("hub-swarm: interrupted; so far \(best.map { text($0.load) + " held" } ?? "nothing held")\n")
                         return 1
                     }
@@ -84,10 +92,23 @@ enum FindCommand {
                         let code: Int32 = measures.missing.first?.contains("with code 2") == true ? 2 : 3
                         fail("no bot could connect: \(measures.missing.first ?? measures.ends.keys.min() ?? "no answer")", code: code)
                     }
-                    knee.record(held: note(measures, load))
+                    let held = note(measures, load)
+                    if !held { try endIfGone() }
+                    knee.record(held: held)
                 case .finished(let answer): return try finish(answer)
                 }
             }
+        }
+
+        /// A hub that has died is no load that broke, and what it held before was asked too seldom to be an answer.
+        private func endIfGone() throws(CommandLineError) {
+            var system = SystemRandomNumberGenerator()
+            let problem: String?
+            do throws(NetError) { problem = try Preflight.problem(hub, run: system.next() >> 12) } catch { problem = error.description }
+            guard let problem, hub.interrupts.received == 0 else { return }
+            fail(
+                "the hub isn't there for us any more: \(problem); so far \(best.map { text($0.load) + " held" } ?? "nothing held")", code: 3
+            )
         }
 
         private func run(_ load: Double) throws(CommandLineError) -> Measures {
@@ -120,15 +141,14 @@ enum FindCommand {
         }
 
         private func workersResult(_ workers: Workers) throws(NetError) -> Measures {
-            do throws(CommandLineError) { return try workers.execute(interrupts) } catch { fail(error.description, code: 2) }
+            do throws(CommandLineError) { return try workers.execute(hub.interrupts) } catch { fail(error.description, code: 2) }
         }
 
         /// Whether it held, told.
         private mutating func note(_ measures: Measures, _ load: Double) -> Bool {
-            let judgements = Expectation.judge(options.targets, measures)
-            var faults = measures.missing
-            let joined = measures.counter(Measures.Counter.joined)
-            if joined < measures.bots { faults.append("\(ReportNumbers.count(measures.bots - joined)) bots couldn't join") }
+            let judging = Judging(measures, expectations: options.targets)
+            let judgements = judging.judgements
+            let faults = judging.faults + Knee.refusals(in: measures, unless: options.targets)
             let held = faults.isEmpty && judgements.allSatisfy(\.isKept)
             let words = judgements.map { "\($0.expectation): \($0.measured)" } + faults
             StandardError.write("hub-swarm: \(text(load)) \(held ? "held" : "broke") (\(words.joined(separator: "; ")))\n")

@@ -28,7 +28,6 @@ enum FlagsCommand {
         if reporting.workers > 0 { return try coordinate(arguments, options, reporting) }
         try options.take(WorkersPart(arguments))
         let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)
-        if trust == .anyone, options.target.urls.contains(where: \.isSecure) { StandardError.write("hub-swarm: \(ServerTrust.warning)\n") }
         let tokens: TokenSource? = if let key = options.target.key { try TokenSource(key, kid: options.target.kid) } else { nil }
         return try perform(options, reporting, tokens, trust)
     }
@@ -46,6 +45,8 @@ enum FlagsCommand {
                 descriptors: ProcessLimits.raiseDescriptors(), ports: ProcessLimits.ephemeralPorts(),
                 destinations: Set(routes.map(\.address)).count)
             if let shortage { fail(shortage, code: 2) }
+            // Once for all processes.
+            if !reporting.isWorker, options.part.index == 0 { _ = try check(options, interrupts) }
             let sampler = try ProcessorSampler.start(reporting)
             let swarm = try Swarm(options, tokens: tokens, routes: routes, interrupts: interrupts, isWorker: reporting.isWorker)
             let outcome: Swarm.Outcome
@@ -61,8 +62,9 @@ enum FlagsCommand {
             try WorkerVoice.send(measures)
             return 0
         }
-        let code = try ReportCommand.finish(measures, reporting, summary: options.isJSON ? report.json : report.text)
-        return reporting.expectations.isEmpty && !report.isClean ? 1 : code
+        return try ReportCommand.finish(measures, reporting) { judging in
+            options.isJSON ? report.json(isKept: judging.isKept) : report.text(judging)
+        }
     }
 
     private static func coordinate(
@@ -73,17 +75,23 @@ enum FlagsCommand {
         part.count = reporting.workers
         var first = options
         try first.take(part)
+        let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)
+        let interrupts: Interrupts
+        do throws(NetError) {
+            interrupts = try Interrupts()
+            if let shortage = try shortage(options, first, trust) { fail(shortage, code: 2) }
+            _ = try check(options, interrupts)
+        } catch {
+            fail(error.description, code: 3)
+        }
         let own: Set = ["workers", "report", "save", "expect", "json", "seed", "hub-pid", "redis"]
         let workers = Workers(
             arguments: arguments.words(of: SwarmOptions.parser.flags.filter { !own.contains($0.name) }), count: reporting.workers,
             bots: UInt64(options.bots), title: "\(options.bots) bots",
             start: Clock.now() + .milliseconds(300 + 30 * UInt64(reporting.workers)),
             seed: options.seed)
-        let trust = try ServerTrust(file: options.target.authorities, isInsecure: options.target.isInsecure)
         var measures: Measures
         do throws(NetError) {
-            let interrupts = try Interrupts()
-            if let shortage = try shortage(options, first, trust) { fail(shortage, code: 2) }
             let sampler = try ProcessorSampler.start(reporting)
             measures = try run(workers, interrupts)
             sampler?.finish(into: &measures)
@@ -93,6 +101,25 @@ enum FlagsCommand {
         let code = try ReportCommand.finish(measures, reporting)
         // As one process says it: not one bot got in.
         return measures.missing.count == reporting.workers && !measures.isInterrupted ? 3 : code
+    }
+
+    /// Whether the hub is there for us, asked before anything is started. Ends the process with the reason when it isn't; else how it's
+    /// spoken to.
+    private static func check(_ options: SwarmOptions, _ interrupts: Interrupts) throws(NetError) -> Crowd.Settings {
+        var settings = try RunCommand.settings(options.target, interrupts)
+        settings.payloadBytes = options.size
+        var system = SystemRandomNumberGenerator()
+        try Preflight.orEnd(settings, run: options.part.run ?? system.next() >> 12)
+        return settings
+    }
+
+    /// The same for a run of `words`.
+    static func check(_ words: [String], _ interrupts: Interrupts) throws(CommandLineError) -> Crowd.Settings {
+        var parser = SwarmOptions.parser
+        parser.flags += ReportOptions.workerFlags + WorkersPart.flags
+        let options = try SwarmOptions(
+            try parser.parse(words), defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080", defaultSeed: 1)
+        do throws(NetError) { return try check(options, interrupts) } catch { fail(error.description, code: 3) }
     }
 
     /// Descriptors are each worker's, ports are the machine's.

@@ -14,9 +14,13 @@ final class Preflight: FleetHandler {
     private var isWelcome = false
     private var failures = 0
     private var reason: String?
+    /// It lets us in, but every message would be refused.
+    private var tooLarge: String?
     /// Of a welcome: its goodbye is waited for so long.
     private var leaveBy: Instant?
     private var until = Instant.distantFuture
+    /// The loop was told to stop: what ends now ends because of that, and is no word of the hub.
+    private var isStopping = false
 
     /// nil: each of the URLs welcomed it. Else which doesn't, and why.
     static func problem(_ settings: Crowd.Settings, run: UInt64) throws(NetError) -> String? {
@@ -27,6 +31,12 @@ final class Preflight: FleetHandler {
             if let reason { return "\(url): \(reason)" }
         }
         return nil
+    }
+
+    /// Ends the process with the reason when one of the URLs doesn't welcome us, or when it's interrupted meanwhile.
+    static func orEnd(_ settings: Crowd.Settings, run: UInt64) throws(NetError) {
+        if let problem = try problem(settings, run: run) { fail("the hub isn't there for us: \(problem)", code: 3) }
+        guard settings.interrupts.received == 0 else { fail("interrupted before the start", code: 1) }
     }
 
     private init(_ settings: Crowd.Settings, _ url: HubURL, user: Name) throws(NetError) {
@@ -48,6 +58,7 @@ final class Preflight: FleetHandler {
         until = Clock.now() + Self.patience
         fleet.start(0)
         fleet.run()
+        if let tooLarge { return tooLarge }
         return isWelcome || settings.interrupts.received > 0 ? nil : reason ?? "no answer within \(Self.patience)"
     }
 
@@ -63,6 +74,10 @@ final class Preflight: FleetHandler {
         switch received {
         case .welcome:
             isWelcome = true
+            if let most = Self.messageBytes(in: message), settings.payloadBytes > most {
+                tooLarge =
+                    "it takes messages of up to \(most) bytes (limits.messageBytes), and payloads of \(settings.payloadBytes) were asked for"
+            }
             fleet.stop(0)
         case .violation(let error): reason = "it speaks no \(settings.format.subprotocol): \(error.message)"
         default: break
@@ -70,7 +85,7 @@ final class Preflight: FleetHandler {
     }
 
     func ended(_ end: TransportEnd, _ after: ClientMachine.AfterEnd, wasOpen: Bool, client: Int) {
-        guard !isWelcome else { return }
+        guard !isWelcome, !isStopping else { return }
         var text = EndText.text(end)
         if case .unwelcomed = end, settings.tokens == nil {
             text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
@@ -88,10 +103,26 @@ final class Preflight: FleetHandler {
     func turnEnding() {
         let isOver = if case .closed = fleet.state(0) { true } else { false }
         if isWelcome, leaveBy == nil { leaveBy = Clock.now() + .seconds(1) }
-        if isOver || Clock.now() >= min(until, leaveBy ?? until) { fleet.loop.stop() }
+        if isOver || Clock.now() >= min(until, leaveBy ?? until) { stop() }
     }
 
-    func woken() { if settings.interrupts.received > 0 { fleet.loop.stop() } }
+    /// What a welcome in JSON says; nil where it says nothing, or in another form.
+    private static func messageBytes(in message: UnsafeRawBufferPointer) -> Int? {
+        let key = Array("\"messageBytes\":".utf8)
+        guard message.count > key.count else { return nil }
+        for start in 0..<message.count - key.count where message[start...].starts(with: key) {
+            let digits = message[(start + key.count)...].prefix { (48...57).contains($0) }.prefix(18)
+            return Int(String(decoding: digits, as: UTF8.self))
+        }
+        return nil
+    }
+
+    func woken() { if settings.interrupts.received > 0 { stop() } }
+
+    private func stop() {
+        isStopping = true
+        fleet.loop.stop()
+    }
 
     func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {}
     func timerFired(kind: UInt32, value: UInt64) {}

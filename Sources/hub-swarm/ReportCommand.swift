@@ -6,11 +6,13 @@ import HubSwarm
 /// The end of every run: files, summary, exit code. And `hub-swarm compare`, `hub-swarm report`, which make pages of saved measures.
 enum ReportCommand {
     /// 0 or 1. `summary`: what is printed instead of the measures' own summary, where there's an older one with more in it.
-    static func finish(_ measures: Measures, _ options: ReportOptions, summary: String? = nil) throws(CommandLineError) -> Int32 {
+    static func finish(
+        _ measures: Measures, _ options: ReportOptions, summary: ((Judging) -> String)? = nil
+    ) throws(CommandLineError) -> Int32 {
         let judging = Judging(measures, expectations: options.expectations)
         // Words first: a full disk must not swallow them.
         if let summary {
-            print(summary)
+            print(summary(judging))
             if !options.isJSON, !judging.judgements.isEmpty || !judging.warnings.isEmpty { print(judging.text) }
             if options.isJSON, !judging.judgements.isEmpty || !judging.warnings.isEmpty { StandardError.write(judging.text + "\n") }
         } else {

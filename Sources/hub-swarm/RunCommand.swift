@@ -68,22 +68,21 @@ enum RunCommand {
 
     /// What would keep a run from being made, found before anything is started: `words` are its, with as many workers as will be. Ends the
     /// process with the reason.
-    static func check(_ words: [String], _ interrupts: Interrupts) throws(CommandLineError) {
+    static func check(_ words: [String], _ interrupts: Interrupts) throws(CommandLineError) -> Crowd.Settings {
         let request = try read(try parser.parse(words))
-        do throws(NetError) { _ = try prepare(request, interrupts) } catch { fail(error.description, code: 3) }
+        do throws(NetError) { return try prepare(request, interrupts) } catch { fail(error.description, code: 3) }
     }
 
     private static func prepare(_ request: Request, _ interrupts: Interrupts) throws(NetError) -> Crowd.Settings {
         var settings = try settings(request.target, interrupts)
+        if request.scenario.talk.every != nil { settings.payloadBytes = request.scenario.talk.size }
         let processes = max(request.reporting.workers, request.part.count)
         let bots = request.share(request.part.index, of: processes, start: Clock.now()).bots
         spread(&settings, connections: bots * processes)
         if let shortage = capacity(settings).shortage(bots: bots, processes: processes) { fail(shortage, code: 2) }
         if let problem = ProcessorSampler.problem(request.reporting) { fail(problem, code: 3) }
         // Once for all processes.
-        if !request.reporting.isWorker, request.part.index == 0, let problem = try Preflight.problem(settings, run: request.run) {
-            fail("the hub isn't there for us: \(problem)", code: 3)
-        }
+        if !request.reporting.isWorker, request.part.index == 0 { try Preflight.orEnd(settings, run: request.run) }
         guard interrupts.received == 0 else { fail("interrupted before the start", code: 1) }
         return settings
     }

@@ -21,22 +21,31 @@ extension Swarm {
     }
 
     func measures(at end: Instant) -> Measures {
-        var measures = recorder.finish(at: end, connected: connected, ownCPU: ProcessorTime.own())
+        var measures = recorder.finish(at: end, connected: connectedAtLast ?? connected, ownCPU: ProcessorTime.own())
         measures.isInterrupted = report.isInterrupted
         measures.counters = [
             Measures.Counter.joined: UInt64(report.joined), Measures.Counter.sent: report.sent, Measures.Counter.acknowledged: report.acked,
             Measures.Counter.delivered: report.tally.delivered, Measures.Counter.expected: report.tally.expected,
             Measures.Counter.reconnects: report.reconnects, Measures.Counter.restarts: report.restarts, "foreign": report.foreign,
+            Measures.Counter.cutOff: report.cutOff, Measures.Counter.notLetIn: report.notLetIn,
+            Measures.Counter.requests: bots.indices.reduce(report.refused["unsent"] ?? 0) { $0 + fleet.requestsMade($1) },
         ]
         var violations = ["lost": report.tally.lost, "duplicated": report.tally.duplicated, "outOfOrder": report.tally.outOfOrder]
         if let check = report.check {
             measures.counters[Measures.Counter.checked] = check.delivered
             measures.counters[Measures.Counter.recovered] = check.recovered
             // Both looked at the same deliveries: what both found is one thing.
+            var found: [String: UInt64] = [:]
             for (fault, count) in check.counts {
-                let name = fault == .twice ? "duplicated" : fault.rawValue
-                violations[name] = max(violations[name] ?? 0, count)
+                let name =
+                    switch fault {
+                    case .lost, .gap: "lost"
+                    case .twice: "duplicated"
+                    default: fault.rawValue
+                    }
+                found[name, default: 0] += count
             }
+            for (name, count) in found { violations[name] = max(violations[name] ?? 0, count) }
             measures.findings = check.findings.map { "\($0.fault.rawValue): \($0.channel): bot \($0.client) \($0.text)" }
         }
         measures.violations = violations.filter { $0.value > 0 }

@@ -152,7 +152,8 @@ extension Swarm {
     }
 
     func unanswered(_ request: PendingRequest, isTimeout: Bool, client: Int) {
-        count(isTimeout ? "timeout" : "disconnected")
         if request.kind == .publish { outstanding -= 1 }
+        if case .leaving = phase { return }
+        count(isTimeout ? "timeout" : "disconnected")
     }
 }

@@ -49,6 +49,8 @@ final class Swarm: FleetHandler {
     /// Frames go to a coordinator, who shows them.
     let isWorker: Bool
     var connected = 0
+    /// What `connected` was when all began to leave: nobody was gone before.
+    var connectedAtLast: Int?
     /// Any bot, ever.
     var wasWelcomed = false
     var started = 0
@@ -206,11 +208,18 @@ final class Swarm: FleetHandler {
 
     var isDrained: Bool {
         outstanding == 0
-            && bots.allSatisfy { $0.backlog.isEmpty && $0.receiver.hasAll(upTo: rooms[$0.room].journal.acknowledged) }
+            && bots.allSatisfy {
+                $0.backlog.isEmpty && ($0.standing != .joined || $0.receiver.isSubscribed)
+                    && $0.receiver.hasAll(upTo: rooms[$0.room].journal.acknowledged)
+            }
     }
 
     private func leave(_ now: Instant) {
         phase = .leaving(until: now + Self.leaveMax)
+        connectedAtLast = connected
+        // What has no answer yet is counted here; that it gets none any more is no word of the hub.
+        count("unanswered", UInt64(max(outstanding, 0)))
+        report.cutOff = UInt64(bots.count { $0.standing == .joined && !$0.receiver.isSubscribed })
         for client in bots.indices {
             fleet.stop(client)
             // Those without a connection have nothing to end.
@@ -255,6 +264,7 @@ final class Swarm: FleetHandler {
         if case .unwelcomed = end, tokens == nil {
             text += "; outside development mode a hub wants tokens (--token-key-env, --token-key-file)"
         }
+        if !wasOpen { report.notLetIn += 1 }
         report.ends[text, default: 0] += 1
         recorder.ended(text)
         switch after {
@@ -276,7 +286,7 @@ final class Swarm: FleetHandler {
 
     func timerFired(kind: UInt32, value: UInt64) {
         let now = Clock.now()
-        let point = recorder.close(at: now, connected: connected, ownCPU: ProcessorTime.own())
+        let point = recorder.close(at: now, connected: connectedAtLast ?? connected, ownCPU: ProcessorTime.own())
         if isWorker {
             WorkerVoice.send(point)
         } else {

@@ -24,7 +24,7 @@ struct JudgingTests {
             ("max<100ms", false),
             ("p50>40000us", true), ("chat.p99<100ms", true), ("loss=0", true), ("lost==0", true), ("loss<=0.1%", true),
             ("duplicated=0", true),
-            ("violations=0", true), ("violations.stale=0", true), ("errors<=0.1%", false), ("errors=5", true), ("errors!=5", false),
+            ("violations=0", true), ("violations.staleAway=0", true), ("errors<=0.1%", false), ("errors=5", true), ("errors!=5", false),
             ("errors.rateLimited=3", true), ("errors.other=0", true), ("joined>=100%", true), ("joined=100", true), ("sent/s>=100", true),
             ("delivered/s>1001", false), ("delivered=100%", true), ("ends=0", true), ("reconnects<1", true),
         ])
@@ -48,6 +48,9 @@ struct JudgingTests {
             ("p101<5ms", "nothing that's measured"),
             ("dupplicated=0", "did you mean duplicated"), ("", "empty"), ("loss=0,,p99<1s", "empty"), ("sent/s>1%", "a rate"),
             ("sent>1%", "percentage of"), ("hostile.p99<1s", "name the class"), ("=5", "nothing that's measured"),
+            ("violations.lsot=0", "did you mean lost"), ("violations.=0", "isn't a kind of violation"),
+            ("violations.gap=0", "there are contradiction, duplicated"), ("errors.ratelimited=0", "did you mean rateLimited"),
+            ("errors.nonsense=0", "isn't an error's code"), ("unsnet=0", "did you mean unsent"),
         ])
     func refused(text: String, why: String) {
         let error = #expect(throws: CommandLineError.self) { try Expectation.parse(text) }
@@ -77,6 +80,57 @@ struct JudgingTests {
         let measures = Self.measures { $0.missing = ["worker 2 of 3 ended by signal 9: its share is missing"] }
         let judging = Judging(measures, expectations: try Expectation.parse("loss=0"))
         #expect(!judging.isKept && judging.text.contains("worker 2") && judging.text.contains("FAILED"))
+    }
+
+    /// Each says that the run proves less than its figures seem to, with a name that an expectation has for it.
+    private static let gaps: [(change: @Sendable (inout Measures) -> Void, name: String)] = [
+        ({ $0.errors = ["unsent": 429] }, "unsent<500"), ({ $0.errors = ["unsent": 429] }, "errors.unsent<500"),
+        ({ $0.errors = ["unsent": 4] }, "errors<=1%"), ({ $0.errors = ["unanswered": 1] }, "unanswered<=1"),
+        ({ $0.errors = ["timeout": 1] }, "errors.timeout=1"), ({ $0.counters["joined"] = 99 }, "joined>=99%"),
+        ({ $0.counters["cutOff"] = 1 }, "cutOff=1"), ({ $0.counters["acknowledged"] = 0 }, "acknowledged=0"),
+    ]
+
+    @Test("what couldn't be sent, joined, answered or come back fails whatever was expected, unless an expectation names it")
+    func unproved() throws {
+        for (change, name) in Self.gaps {
+            let measures = Self.measures(change)
+            #expect(!Judging(measures, expectations: []).isKept)
+            let judging = Judging(measures, expectations: try Expectation.parse("loss=0,p99<1s"))
+            #expect(!judging.isKept && judging.judgements.allSatisfy(\.isKept), "\(name)")
+            #expect(judging.text.contains("FAILED") && !judging.text.contains("OK"))
+            #expect(Judging(measures, expectations: try Expectation.parse("loss=0,\(name)")).isKept, "\(name)")
+        }
+    }
+
+    @Test("who was interrupted before anything counted has proved nothing, whatever was expected, and whoever was seen before")
+    func interruptedEarly() throws {
+        let measures = Self.measures {
+            $0.isInterrupted = true
+            $0.warmUp = .seconds(3)
+            $0.measured = .seconds(2)
+            $0.counters = ["joined": 100, "presenceTold": 500]
+        }
+        for list in [[], try Expectation.parse("joined=100%")] {
+            let judging = Judging(measures, expectations: list)
+            #expect(!judging.isKept && judging.text.contains("nothing is proved"))
+        }
+    }
+
+    @Test("who only joins needs no message, where that was all that was expected")
+    func idle() throws {
+        let measures = Self.measures { $0.counters = ["joined": 100] }
+        #expect(Judging(measures, expectations: try Expectation.parse("joined=100%")).isKept)
+        #expect(!Judging(measures, expectations: []).isKept)
+    }
+
+    @Test("a percentage of errors is of requests, of which messages are the fewest")
+    func shareOfRequests() throws {
+        let measures = Self.measures {
+            $0.errors = ["rateLimited": 5]
+            $0.counters["requests"] = 10_000
+        }
+        let judgement = try Expectation("errors<=0.1%").judge(measures)
+        #expect(judgement.isKept && judgement.measured.contains("(5 of 10,000)"), "\(judgement)")
     }
 
     @Test("without expectations: lost, not joined, not sent, nothing proved all fail")

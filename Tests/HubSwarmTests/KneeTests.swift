@@ -121,6 +121,17 @@ struct KneeTests {
         #expect(Self.search(limits, target: 1000, capacity: 30).steps.contains { $0 != $0.rounded() })
     }
 
+    @Test("people who were refused at the door aren't held, unless the target names that")
+    func refusals() throws {
+        var measures = Measures()
+        #expect(Knee.refusals(in: measures, unless: try Expectation.parse("loss=0")).isEmpty)
+        measures.counters["notLetIn"] = 9
+        #expect(
+            Knee.refusals(in: measures, unless: try Expectation.parse("loss=0,joined=100%")) == ["9 attempts to connect weren't let in"])
+        #expect(Knee.refusals(in: measures, unless: try Expectation.parse("notLetIn<10")).isEmpty)
+        #expect(Knee.refusals(in: measures, unless: try Expectation.parse("ends<10%")).isEmpty)
+    }
+
     @Test(
         "what was asked for is checked",
         arguments: [

@@ -53,6 +53,25 @@ struct ReportTests {
         #expect(open.isEmpty)
     }
 
+    @Test("each of a scenario's seven lanes has a line of its own, by colour and by dashes")
+    func lanes() throws {
+        var measures = MeasuresTests.share(seconds: 20)
+        let latency = measures.latency()
+        measures.lanes = [:]
+        for kind in ["chat", "typing", "read", "presence", "ack", "connect", "recover"] { measures.lanes[Measures.Lane(kind)] = latency }
+        let page = Report(measures, Judging(measures, expectations: [])).html
+        let key = try #require(page.components(separatedBy: "<figure id=\"percentiles\">").last?.components(separatedBy: "</ul>").first)
+        let classes = key.components(separatedBy: "class=\"line ").dropFirst().map { $0.prefix { $0 != "\"" } }
+        #expect(classes.count == 7 && Set(classes).count == 7, "\(classes)")
+        var dashes: Set<String> = []
+        for name in classes where name != "k0" {
+            let rule = try #require(page.components(separatedBy: ".\(name) {").dropFirst().first?.prefix { $0 != "}" })
+            #expect(rule.contains("stroke-dasharray"))
+            dashes.insert(rule.components(separatedBy: "stroke-dasharray: ").last ?? "")
+        }
+        #expect(dashes.count == 6)
+    }
+
     @Test("one file: nothing is loaded, nothing runs, and a policy says so")
     func selfContained() throws {
         let page = try Self.page(Self.measures())

@@ -69,6 +69,23 @@ struct SwarmReportTests {
         }
     }
 
+    @Test("one verdict: the expectations' where there are some, and what the judge knows beyond this report")
+    func oneVerdict() throws {
+        var report = Self.clean
+        report.refused["unsent"] = 3
+        var measures = Measures()
+        measures.bots = 1
+        measures.measured = .seconds(1)
+        measures.counters = ["joined": 1, "sent": 3, "acknowledged": 3, "delivered": 3]
+        let named = Judging(measures, expectations: try Expectation.parse("unsent=0"))
+        #expect(!report.text(named).contains("FAILED") && !report.text(named).contains("OK"))
+        #expect(report.json(isKept: true).hasSuffix(#""ok":true}"#))
+        #expect(report.text(Judging(measures, expectations: [])).contains("FAILED: 3 messages"))
+        measures.counters["cutOff"] = 1
+        let text = Self.clean.text(Judging(measures, expectations: []))
+        #expect(text.contains("FAILED: 1 bots had lost their connections") && !text.contains("OK"))
+    }
+
     @Test("an end's text can't break the JSON")
     func quoting() {
         var report = SwarmReport()

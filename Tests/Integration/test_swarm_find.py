@@ -62,7 +62,8 @@ def test_the_knee_of_a_hub_that_takes_sixty_connections_is_sixty(start, way):
     # Sixty lies between; the two are within --precision of each other.
     assert least <= 60 < broke and broke <= least * 1.3 + 1
     reason = next(line for line in found.stdout.splitlines() if line.startswith("what was short"))
-    assert re.search(r"the hub used [\d.]+ % of a core.*, Redis [\d.]+ %, the generator [\d.]+ %", reason), reason
+    # On a busy machine the generator may have been late, which is told instead.
+    assert re.search(r"the hub used [\d.]+ % of a core.*, Redis [\d.]+ %, the generator [\d.]+ %|the generator is the bottleneck", reason), reason
     assert re.search(r"what the hub said when it broke: .*HTTP 503", found.stdout), found.stdout
 
 
