@@ -52,7 +52,8 @@ package struct MeanComparison: Sendable, Equatable {
     private static func squaredError(_ values: [Double], _ resemblance: Double) -> (Double, Double) {
         let count = Double(values.count)
         let mean = mean(values)
-        let worth = max(count * (1 - resemblance) / (1 + resemblance), 2)
+        // Not down to two: the estimate is rough, and of a hundred times the doubt nobody learns anything.
+        let worth = max(count * (1 - resemblance) / (1 + resemblance), values.count < 10 ? 3 : 4)
         // About their own mean values that resemble each other spread less than they do.
         let variance = values.reduce(0) { $0 + ($1 - mean) * ($1 - mean) } / count / (1 - 1 / worth)
         return (variance / worth, worth)

@@ -34,7 +34,7 @@ enum ReportStyle {
         .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; margin: 8px 0 18px; font-size: 14px; }
         caption { text-align: left; font-weight: 600; padding: 4px 0; } thead th { color: var(--soft); font-weight: 600; }
         th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); vertical-align: top; } tbody th { font-weight: 400; min-width: 6.5em; }
-        .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; padding: 4px 0 4px 14px; }
+        .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; padding: 4px 0 4px 14px; } .n + :not(.n) { padding-left: 14px; }
         td.good, th.good { color: var(--good); font-weight: 600; } td.bad, th.bad { color: var(--bad); font-weight: 600; }
         summary { cursor: pointer; font-weight: 600; padding: 6px 0; } footer { margin-top: 36px; color: var(--soft); font-size: 13px; }
         @media (max-width: 560px) { body { padding: 16px 12px 32px; } svg.large { display: none !important; } figure svg.small { display: block !important; } \
@@ -43,7 +43,7 @@ enum ReportStyle {
         --c0: #000; --c1: #000; --c2: #666; --c3: #888; --c4: #000; --c5: #666; --c6: #888; } @page { margin: 13mm 14mm; }
         body { max-width: none; padding: 0; font-size: 10pt; line-height: 1.4; } h1 { font-size: 16pt; } h2 { font-size: 12.5pt; margin: 14pt 0 4pt; } \
         h3 { font-size: 10pt; } h1, h2, h3, caption, h2 + p { break-after: avoid; } .verdict, .tiles, table.short, tr, footer { break-inside: avoid; }
-        table { font-size: 9pt; margin: 4px 0 10px; } th, td { padding-top: 2px; padding-bottom: 2px; } thead { display: table-header-group; } \
+        table { font-size: 9pt; margin: 4px 0 10px; } th, td, .n { padding-top: 2px; padding-bottom: 2px; } thead { display: table-header-group; } \
         .scroll { overflow: visible; } .pairs { columns: 2; column-gap: 20px; }
         .verdict { margin: 8px 0; padding: 6px 12px; } .verdict strong { font-size: 12pt; } figure, .tiles div, .verdict { border: 1px solid #bbb; } \
         .tiles { grid-template-columns: repeat(9, auto); gap: 5px; margin: 8px 0; } .tiles div { padding: 3px 7px; } .tiles dt { font-size: 7.5pt; } .tiles dd { font-size: 10.5pt; }

@@ -25,6 +25,14 @@ struct MeanComparisonTests {
         #expect(MeanComparison(first, second, chance: 0.005).doubt > 1.3 * eight.doubt)
     }
 
+    @Test("ten parts that drift all the way are doubted some eight times as much as if they were independent, not dozens of times")
+    func drift() {
+        let drifting = (0..<10).map(Double.init)
+        let comparison = MeanComparison(drifting, drifting, chance: 0.05 / 11)
+        // The standard error as if they were independent: 0.957 each.
+        #expect((6...12).contains(comparison.doubt / (2 * 0.957 * 0.957).squareRoot()))
+    }
+
     @Test("what doesn't vary has no doubt; one that doesn't lends none to the other")
     func constant() {
         let none = MeanComparison([5, 5, 5, 5], [6, 6, 6, 6], chance: 0.05)
