@@ -42,7 +42,7 @@ package struct CheckReport: Sendable, Equatable {
     package var recovered: UInt64 = 0
     package var unrecovered: UInt64 = 0
     package var resyncs: UInt64 = 0
-    /// Acknowledged places that hold another message now; each was announced, or is a finding.
+    /// Acknowledged places that hold another message now; each was announced, was excused, or is a finding.
     package var takenBack: UInt64 = 0
     /// Subscriptions that were there at the end.
     package var subscriptions: UInt64 = 0

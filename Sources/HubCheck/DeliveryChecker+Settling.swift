@@ -10,8 +10,10 @@ extension DeliveryChecker {
             settleOrder(of: channel)
             settleRefused(of: channel)
             countTakenBack(of: channel)
-            if tellsAll { settleTakenBack(of: channel) }
+            settlePlaces(of: channel)
+            settleContents(of: channel)
         }
+        for (seat, reader) in readers where reader.isSubscribed { settleTakenBack(seat) }
         report.unanswered =
             report.sent - min(report.sent, UInt64(channels.reduce(0) { $0 + $1.messages.values.count { $0.acknowledged != nil } }))
         return report
@@ -66,27 +68,6 @@ extension DeliveryChecker {
             guard let position = sent.acknowledged else { continue }
             let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
             if let standing, standing.count > 1 { report.takenBack += 1 }
-        }
-    }
-
-    /// Whoever was brought past a place without the message that was acknowledged there hasn't been told that it's gone.
-    private mutating func settleTakenBack(of channel: Int) {
-        for (place, standing) in channels[channel].places where standing.count > 1 {
-            for one in standing {
-                guard let message = one.message, !excused.contains(message),
-                    channels[channel].messages[message]?.acknowledged
-                        == Position(epoch: place.epoch, offset: place.offset, tag: one.tag)
-                else { continue }
-                for (seat, reader) in readers
-                where seat.channel == channel && reader.isSubscribed && reader.cursor.epoch == place.epoch
-                    && reader.base < place.offset && place.offset <= reader.cursor.offset && !reader.got.contains(message)
-                {
-                    find(
-                        .lost, channel, seat.client,
-                        "is at \(reader.cursor); \(message), acknowledged as \(place.offset).\(one.tag), was taken back, and it wasn't told"
-                    )
-                }
-            }
         }
     }
 

@@ -5,6 +5,7 @@ import HubWire
 extension DeliveryChecker {
     /// The hub told this client that what it hears may be incomplete, or that it isn't any more.
     package mutating func degraded(_ client: Int) {
+        unwell.insert(client)
         // One that follows closely on another is the same: what the first one held up may still be on its way.
         if let last = troubles[client], last.until.map({ now.since($0) <= grace }) ?? true {
             troubles[client] = (last.since, nil)
@@ -14,6 +15,7 @@ extension DeliveryChecker {
     }
 
     package mutating func restored(_ client: Int) {
+        isWell(client)
         if let last = troubles[client], last.until == nil { troubles[client] = (last.since, now) }
     }
 
@@ -32,6 +34,7 @@ extension DeliveryChecker {
         }
         // What it passed over on leaving the origin goes with it: it may still be told when it comes back.
         for untold in reader.takenBack where untold.at <= horizon { find(.lost, seat.channel, seat.client, untold.text) }
+        settleTakenBack(seat, upTo: horizon)
         let channel = channels[seat.channel]
         let acks = channel.acks[..<channel.acks.firstIndex(after: horizon)]
         if reader.cursor.isOrigin {
@@ -43,7 +46,9 @@ extension DeliveryChecker {
                     "went from \(reader.cursor); \(ack.message), acknowledged at \(ack.position) \(now.since(ack.at).milliseconds) ms before, never came"
                 )
             }
-        } else if let ack = acks.last(where: { $0.isLast && !excused.contains($0.message) }), ack.at >= reader.owedSince {
+        } else if let ack = acks.last(where: { $0.isLast && !excused.contains($0.message) }),
+            ack.at >= reader.owedSince || isOwedBefore(ack, reader, horizon, channel)
+        {
             let age = "\(now.since(ack.at).milliseconds) ms"
             if reader.cursor.epoch == ack.position.epoch {
                 guard reader.cursor.offset < ack.position.offset else { return }
@@ -96,7 +101,8 @@ extension DeliveryChecker {
     package mutating func carried(_ message: Message, in name: Name, digest: UInt64, by client: Int, isSent: Bool) {
         let channel = number(of: name)
         guard let known = channels[channel].payloads[message] else {
-            channels[channel].payloads[message] = digest
+            // Once two contents were sent, what's handed out says which one stands.
+            if !isSent || channels[channel].messages[message]?.attempts ?? 1 <= 1 { channels[channel].payloads[message] = digest }
             return
         }
         guard known != digest else { return }

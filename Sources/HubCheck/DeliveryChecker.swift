@@ -12,7 +12,7 @@ import HubWire
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
 /// - who stands at the beginning of a channel gets all that's sent from then on and acknowledged, or is told, whatever became of the channel;
 /// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
-///   stays, and everybody who was handed it.
+///   stays, everybody who was handed it, and everybody who stood before it (decisions 0250, 0318).
 ///
 /// Cost: about 250 bytes for each message, 60 for each delivery, one or two look-ups for each event.
 package struct DeliveryChecker {
@@ -45,6 +45,14 @@ package struct DeliveryChecker {
         var takenBack: [Untold] = []
         /// The offset from which on it has all up to the cursor, as far as it was told.
         var base: UInt64 = 0
+        /// When it was answered last where it stands.
+        var cameAt = Instant(nanoseconds: 0)
+        /// The places that it was told to have recovered.
+        var claim: ClosedRange<UInt64>?
+        /// What it had got when it was told to go on from further back, and up to where.
+        var rewound: (offset: UInt64, got: Set<Message>)?
+        /// When it unsubscribed without asking for an answer: what was under way may still come.
+        var leftAt: Instant?
         /// When it was put at its cursor, if that's the origin of a channel.
         var since: UInt64 = 0
         /// From which time on it's owed what's acknowledged: since it was put somewhere, not brought there.
@@ -59,6 +67,7 @@ package struct DeliveryChecker {
     struct Untold {
         var text: String
         var at: Instant
+        var offset: UInt64
     }
 
     struct Place: Hashable {
@@ -72,12 +81,22 @@ package struct DeliveryChecker {
         var message: Message?
         /// The tag before it, as the first reader that stepped from there saw it.
         var previous: Mark?
+        /// When it was heard of first, by the clock, and in the order of events.
+        var at: Instant
+        var order: UInt64
     }
 
     struct Sent {
         var attempts: Int
         var acknowledged: Position?
         var seen: Position?
+        /// When it was seen there first, and when it was acknowledged first, in the order of events.
+        var seenAt: UInt64 = 0
+        var answeredAt: UInt64 = 0
+        /// Of what was sent: whether it's an event; nil: unknown, or sent as both.
+        var isEvent: Bool?
+        /// The digest of the content that was acknowledged.
+        var confirmed: UInt64?
         /// Its number among what its client sent to the channel.
         var number: Int
         var client: Int
@@ -115,6 +134,8 @@ package struct DeliveryChecker {
         /// Of each epoch: the acknowledged message that was sent last, and when.
         var latest: [Mark: (at: UInt64, message: Message, position: Position)] = [:]
         var announcements = 0
+        /// What was acknowledged, and where another message stands for somebody, or what lies beyond the end of its channel.
+        var suspects: [Message: Suspect] = [:]
         var sentBy: [Int: Int] = [:]
     }
 
@@ -129,6 +150,11 @@ package struct DeliveryChecker {
     var now = Instant(nanoseconds: 0)
     /// Of each client: while its hub said that it may be behind.
     var troubles: [Int: (since: Instant, until: Instant?)] = [:]
+    /// Those whose hub says so now, and when anybody's did last.
+    var unwell = Set<Int>()
+    var unwellAt: Instant?
+    /// When each was told last that something may be missing, or began anew by its own choice, in the order of events.
+    var told: [Seat: UInt64] = [:]
     /// Where each was told in a page of history that the channel stands: it may have read up to there by itself.
     var read: [Seat: Position] = [:]
     let grace: Span
@@ -140,9 +166,9 @@ package struct DeliveryChecker {
 
     /// `mayTakeBack`: nodes may go on writing to a primary that has been replaced, as long as they haven't heard of it. Then a channel may begin
     /// twice, and who stands at its beginning isn't told of the one that was taken back. `tellsAll`: whoever stood before a place that was
-    /// acknowledged and taken back must be told, wherever it was then. `grace`: how long the hub may take to hand on what it acknowledged; who
+    /// acknowledged and taken back must be told, wherever it was then (decision 0318); without, only who had heard it. `grace`: how long the hub may take to hand on what it acknowledged; who
     /// goes away, or unsubscribes, must have all that's older (decision 0300).
-    package init(mayTakeBack: Bool = false, tellsAll: Bool = false, grace: Span = DeliveryChecker.grace) {
+    package init(mayTakeBack: Bool = false, tellsAll: Bool = true, grace: Span = DeliveryChecker.grace) {
         self.grace = grace
         self.mayTakeBack = mayTakeBack
         self.tellsAll = tellsAll
@@ -175,12 +201,16 @@ package struct DeliveryChecker {
             attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client, at: clock)
     }
 
-    package mutating func acknowledged(_ message: Message, in name: Name, at position: Position, by client: Int) {
+    /// `isDuplicate`: the hub says that an earlier attempt got that place.
+    package mutating func acknowledged(
+        _ message: Message, in name: Name, at position: Position, isDuplicate: Bool = false, by client: Int
+    ) {
         let channel = number(of: name)
         report.acknowledged += 1
         var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client, at: 0)
         // The same place in a channel that has another epoch since is no other one.
-        if let first = sent.acknowledged, first.offset != position.offset || first.tag != position.tag {
+        if let first = sent.acknowledged, first.epoch != position.epoch, first.offset != position.offset || first.tag != position.tag {
+            // Two of one epoch are judged in the end.
             find(.contradiction, channel, client, "\(message) was acknowledged at \(first) and again at \(position)", unlessAnnounced: true)
         }
         let isRepeated = sent.acknowledged == position
@@ -193,8 +223,9 @@ package struct DeliveryChecker {
         if let reader = readers[seat], reader.isSubscribed, !reader.isPaging, position.offset > reader.cursor.offset {
             readers[seat]?.promised[Place(epoch: position.epoch, offset: position.offset)] = position.tag
         }
-        if !isRepeated { noteLast(message, sent, at: position, channel) }
+        if !isRepeated { noteLast(message, sent, at: position, isDuplicate: isDuplicate, channel) }
         note(message, at: position, previous: nil, channel, client)
+        suspect(at: Place(epoch: position.epoch, offset: position.offset), channel)
     }
 
     /// `isFinal`: it was decided before anything happened, so that this attempt reaches nobody.
@@ -202,19 +233,6 @@ package struct DeliveryChecker {
         report.refused += 1
         let channel = number(of: name)
         if isFinal { channels[channel].messages[message]?.refusals += 1 }
-    }
-
-    /// What stands last: the last one in time, but for acks that crossed on their ways to two senders.
-    private mutating func noteLast(_ message: Message, _ sent: Sent, at position: Position, _ channel: Int) {
-        clock += 1
-        let last = channels[channel].lastAcknowledged
-        let crossed = last.map { $0.epoch == position.epoch && $0.offset > position.offset } ?? false
-        let isLast = !crossed || max(sent.at, sent.retriedAt) > channels[channel].lastClock
-        if isLast {
-            channels[channel].lastAcknowledged = position
-            channels[channel].lastClock = clock
-        }
-        channels[channel].acks.append(Ack(at: now, sentAt: sent.at, message: message, position: position, isLast: isLast))
     }
 
     /// A subscription's answer. `from`, `recovered`: as asked and told; `page`: what came with it, in order.
@@ -227,21 +245,25 @@ package struct DeliveryChecker {
         noteEpoch(position.epoch, of: channel)
         seats[client, default: []].insert(seat)
         settleTail(seat)
+        let from = from ?? (recovered == true ? resumed(seat, page) : nil)
         judgeClaim(seat, at: position, recovered: recovered, from: from)
         read[seat] = nil
         guard recovered == true, let from else {
             if recovered == false { announce(channel, \.unrecovered) }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
+            if recovered == true { judgePage(page, upTo: hasMore ? nil : position, seat) }
             let last = hasMore ? page.last?.position ?? position : position
             clock += 1
-            readers[seat] = Reader(cursor: last, base: last.offset, since: clock, owedSince: now, isPaging: hasMore)
+            readers[seat] = Reader(cursor: last, base: last.offset, cameAt: now, since: clock, owedSince: now, isPaging: hasMore)
+            told[seat] = clock
             return
         }
         report.recovered += 1
         let before = readers[seat].flatMap { $0.cursor == from ? $0 : nil }
         clock += 1
         readers[seat] = Reader(
-            cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, since: before?.since ?? clock,
+            cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, cameAt: now,
+            claim: from.offset < position.offset ? from.offset + 1...position.offset : nil, since: before?.since ?? clock,
             owedSince: before?.owedSince ?? now, passedOver: before?.passedOver ?? [], isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
@@ -258,6 +280,9 @@ package struct DeliveryChecker {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
         guard readers[seat]?.isPaging == true else { return }
+        if let claim = readers[seat]?.claim, position.offset > claim.upperBound {
+            readers[seat]?.claim = claim.lowerBound...position.offset
+        }
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         readers[seat]?.isPaging = hasMore
         if let reached = readers[seat]?.cursor, !hasMore, reached != position {
@@ -269,7 +294,7 @@ package struct DeliveryChecker {
     package mutating func received(_ message: Message, in name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
-        guard readers[seat]?.isSubscribed == true else {
+        guard readers[seat]?.isSubscribed == true || isLeaving(seat) else {
             return find(.unasked, channel, client, "got \(message) at \(position) without a subscription")
         }
         if readers[seat]?.isPaging == true {
@@ -281,6 +306,7 @@ package struct DeliveryChecker {
     /// A `resync`: what was published before `position` may be missing.
     package mutating func announced(_ name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
+        rewind(Seat(client: client, channel: channel), to: position)
         announce(channel, \.resyncs)
         noteEpoch(position.epoch, of: channel)
         let seat = Seat(client: client, channel: channel)
@@ -291,6 +317,8 @@ package struct DeliveryChecker {
         readers[seat]?.takenBack = []
         clock += 1
         readers[seat]?.since = clock
+        told[seat] = clock
+        readers[seat]?.cameAt = now
         readers[seat]?.owedSince = now
         readers[seat]?.passedOver = []
         readers[seat]?.isPaging = false
@@ -306,6 +334,7 @@ package struct DeliveryChecker {
     /// subscription says. `heard`: when anything came over it last, if that's known: what's owed is what the network let through.
     package mutating func ended(_ client: Int, heard: Instant? = nil) {
         for seat in seats[client] ?? [] { leave(seat, heard: heard) }
+        isWell(client)
         troubles[client] = nil
     }
 
@@ -327,6 +356,7 @@ package struct DeliveryChecker {
     private mutating func deliver(_ message: Message, in channel: Int, at position: Position, to client: Int) {
         let seat = Seat(client: client, channel: channel)
         guard let reader = readers[seat] else { return }
+        if hasAgain(message, at: position, reader, seat) { find(.twice, channel, client, "got \(message) again, at \(position)") }
         report.delivered += 1
         let cursor = reader.cursor
         let isFirst = cursor.isOrigin && position.offset == 1
@@ -353,7 +383,8 @@ package struct DeliveryChecker {
         {
             readers[seat]?.takenBack.append(
                 Untold(
-                    text: "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told", at: now)
+                    text: "its own, acknowledged as \(position.offset).\(own), was taken back for \(position), and it wasn't told", at: now,
+                    offset: position.offset)
             )
         }
         note(message, at: position, previous: cursor.tag, channel, client)
@@ -368,19 +399,23 @@ package struct DeliveryChecker {
         for (epoch, last) in channel.latest
         where last.at > reader.since && channel.epochs[epoch] ?? .max < order && !excused.contains(last.message) {
             let text = "went from \(reader.cursor) to \(position), past \(last.message), acknowledged at \(last.position), and wasn't told"
-            readers[seat]?.passedOver.append(Untold(text: text, at: now))
+            readers[seat]?.passedOver.append(Untold(text: text, at: now, offset: position.offset))
         }
     }
 
     /// A place holds one message, and has one before it.
-    private mutating func note(_ message: Message, at position: Position, previous: Mark?, _ channel: Int, _ client: Int) {
+    mutating func note(_ message: Message, at position: Position, previous: Mark?, _ channel: Int, _ client: Int) {
         noteEpoch(position.epoch, of: channel)
-        channels[channel].messages[message]?.seen = position
+        if channels[channel].messages[message].map({ $0.seen != position }) ?? false {
+            channels[channel].messages[message]?.seen = position
+            channels[channel].messages[message]?.seenAt = clock
+        }
         let place = Place(epoch: position.epoch, offset: position.offset)
         var standing = channels[channel].places[place] ?? []
         guard let known = standing.firstIndex(where: { $0.tag == position.tag }) else {
-            standing.append(Standing(tag: position.tag, message: message, previous: previous))
+            standing.append(Standing(tag: position.tag, message: message, previous: previous, at: now, order: clock))
             channels[channel].places[place] = standing
+            if standing.count > 1 { suspect(at: place, channel) }
             return
         }
         if let other = standing[known].message, other != message {

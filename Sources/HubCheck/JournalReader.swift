@@ -6,26 +6,12 @@ import HubWire
 ///     {"t":1234567,"client":"a1","out":{…}}     what it sent: an envelope as it stood on the wire
 ///     {"t":1234567,"client":"a1","in":{…}}      what it got
 ///     {"t":1234567,"client":"a1","end":true}    its connection is over; with "heard":1234000, anything came over it then last
+///     {"t":1234567,"client":"n1","killed":true} the node of that name is no more: what it alone knew may be gone without a word (decision 0250)
 ///
 /// `t` orders the lines of all clients: microseconds of one monotonic clock. One client's lines are in order among each other.
 package struct JournalReader {
     package struct Problem: Error, CustomStringConvertible {
         package let description: String
-    }
-
-    /// A request that waits for its answer, by the raw `id`.
-    private enum Asked {
-        case publish(DeliveryChecker.Message, channel: Name)
-        case subscribe([Name], from: [Name: Position])
-        case unsubscribe(Name)
-        case history(Name, isContinuation: Bool)
-    }
-
-    private struct Client {
-        var user = Name.empty
-        var asked: [[UInt8]: Asked] = [:]
-        /// Where each channel's pages have got to, while it's paging.
-        var paging: Set<Name> = []
     }
 
     private struct Line {
@@ -36,9 +22,11 @@ package struct JournalReader {
     }
 
     static let depth = 64
-    private var checker: DeliveryChecker
-    private let replacesPayloads: Bool
-    private var clients: [Client] = []
+    var checker: DeliveryChecker
+    let replacesPayloads: Bool
+    var clients: [JournalClient] = []
+    /// What each node acknowledged since it was killed last, by its name.
+    var acknowledgedBy: [Name: [(message: DeliveryChecker.Message, channel: Name)]] = [:]
     package private(set) var clientNames: [String] = []
     private var numbers: [Name: Int] = [:]
 
@@ -80,6 +68,7 @@ package struct JournalReader {
             }
             if let problem { throw Problem(description: "\(entry.name):\(line.order): \(problem.message)") }
         }
+        for client in clients.indices { tellHeld(client) }
         return checker.finish()
     }
 
@@ -98,22 +87,24 @@ package struct JournalReader {
     private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(WireError) {
         let line = try Object(bytes, ByteRange(offset: 0, count: bytes.count))
         guard let name = line["client"]?.name(in: bytes) else { throw WireError(.malformed, "\"client\" must be a name") }
-        let client = number(of: name)
-        if let out = line["out"] {
-            try sent(try Object(bytes, out.range), bytes, client)
-        } else if let received = line["in"] {
-            try got(try Object(bytes, received.range), bytes, client)
-        } else {
-            checker.ended(client, heard: line["heard"]?.unsigned(in: bytes).map { Self.instant($0) })
-            clients[client].asked = [:]
-            clients[client].paging = []
+        let kinds = (line["out"], line["in"], line["end"], line["killed"])
+        switch kinds {
+        case (let out?, nil, nil, nil): try sent(try Object(bytes, out.range), bytes, number(of: name))
+        case (nil, let received?, nil, nil): try got(try Object(bytes, received.range), bytes, number(of: name))
+        case (nil, nil, let end?, nil) where end.isTrue(in: bytes):
+            if let heard = line["heard"], heard.unsigned(in: bytes) == nil {
+                throw WireError(.malformed, "\"heard\" must be microseconds, as \"t\"")
+            }
+            ended(number(of: name), heard: line["heard"]?.unsigned(in: bytes).map { Self.instant($0) })
+        case (nil, nil, nil, let killed?) where killed.isTrue(in: bytes): isKilled(name)
+        default: throw WireError(.malformed, "a line has one of \"out\", \"in\", \"end\":true and \"killed\":true")
         }
     }
 
     private mutating func number(of name: Name) -> Int {
         if let number = numbers[name] { return number }
         numbers[name] = clients.count
-        clients.append(Client())
+        clients.append(JournalClient())
         clientNames.append("\(name)")
         return clients.count - 1
     }
@@ -122,44 +113,61 @@ package struct JournalReader {
 
     private mutating func sent(_ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int) throws(WireError) {
         let id = envelope["id"].map { [UInt8]($0.range.bytes(in: bytes)) }
-        let asked: Asked
-        switch envelope.text("type", in: bytes) {
+        let channel = envelope.name("channel", in: bytes)
+        let type = envelope.text("type", in: bytes)
+        let request: JournalRequest
+        switch type {
         case "chat", "event":
-            guard let channel = envelope.name("channel", in: bytes), let messageId = envelope.name("messageId", in: bytes) else { return }
-            let message = DeliveryChecker.Message(user: clients[client].user, id: messageId)
-            checker.sent(message, to: channel, by: client)
-            if !replacesPayloads { carried(envelope, message, channel, bytes, client, isSent: true) }
-            asked = .publish(message, channel: channel)
+            let digest = replacesPayloads ? nil : envelope["payload"].flatMap { PayloadDigest.of($0, in: bytes) }
+            let sending = JournalRequest.Sending(
+                id: envelope.name("messageId", in: bytes), channel: channel, isEvent: type == "event", digest: digest,
+                stamp: checker.stamp())
+            send(sending, client)
+            request = .publish(sending)
         case "subscribe":
-            var from: [Name: Position] = [:]
-            var wanted: [Name] = []
-            if let channel = envelope.name("channel", in: bytes) {
-                wanted = [channel]
-                if let position = envelope.position("position", in: bytes) { from[channel] = position }
-            } else if let list = envelope["channels"] {
-                for element in try Self.elements(list, bytes) {
-                    guard element.kind == .object else {
-                        if let channel = element.name(in: bytes) { wanted.append(channel) }
-                        continue
-                    }
-                    let entry = try Object(bytes, element.range)
-                    guard let channel = entry.name("channel", in: bytes) else { continue }
-                    wanted.append(channel)
-                    if let position = entry.position("position", in: bytes) {
-                        from[channel] = position
-                    }
-                }
-            }
-            asked = .subscribe(wanted, from: from)
+            let (wanted, from) = try Self.wanted(envelope, bytes)
+            if id == nil { clients[client].asksSilently(wanted, at: checker.now) }
+            // The answer that would bring what was missed isn't given either.
+            if id == nil { for channel in wanted where from[channel] != nil { checker.loosened(channel, by: client) } }
+            request = .subscribe(wanted, from: from)
         case "unsubscribe":
-            guard let channel = envelope.name("channel", in: bytes) else { return }
-            asked = .unsubscribe(channel)
-        case "history":
-            guard let channel = envelope.name("channel", in: bytes) else { return }
-            asked = .history(channel, isContinuation: clients[client].paging.contains(channel))
-        default: return
+            guard let channel else { return }
+            if id == nil {
+                checker.leaving(channel, by: client)
+                clients[client].leavesSilently(channel, until: checker.now + checker.grace)
+            }
+            request = .unsubscribe(channel)
+        case "history": request = .history(channel, isContinuation: channel.map { clients[client].paging.contains($0) })
+        case "ping": request = .ping
+        default:
+            if type == "connect" { clients[client].isRefreshed = clients[client].isWelcome }
+            if clients[client].isRefreshed && type == "connect" { clients[client].left = [] }
+            request = .other
         }
-        if let id { clients[client].asked[id] = asked }
+        if let id { clients[client].asked[id, default: []].append(request) }
+    }
+
+    private static func wanted(
+        _ envelope: Object, _ bytes: UnsafeRawBufferPointer
+    ) throws(WireError) -> (wanted: [Name], from: [Name: Position]) {
+        var from: [Name: Position] = [:]
+        var wanted: [Name] = []
+        if let channel = envelope.name("channel", in: bytes) {
+            if let position = envelope.position("position", in: bytes) { from[channel] = position }
+            return ([channel], from)
+        }
+        guard let list = envelope["channels"] else { return ([], [:]) }
+        for element in try elements(list, bytes) {
+            guard element.kind == .object else {
+                if let channel = element.name(in: bytes) { wanted.append(channel) }
+                continue
+            }
+            let entry = try Object(bytes, element.range)
+            guard let channel = entry.name("channel", in: bytes) else { continue }
+            wanted.append(channel)
+            if let position = entry.position("position", in: bytes) { from[channel] = position }
+        }
+        return (wanted, from)
     }
 
     // MARK: In
@@ -171,28 +179,34 @@ package struct JournalReader {
             guard let channel, let entry = Self.publication(envelope, bytes) else {
                 throw WireError(.malformed, "a publication without channel, messageId or position")
             }
-            checker.received(entry.message, in: channel, at: entry.position, by: client)
+            if !hear(entry.message, in: channel, at: entry.position, client) {
+                checker.received(entry.message, in: channel, at: entry.position, by: client)
+            }
             carried(envelope, entry.message, channel, bytes, client)
         case "ack":
-            guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
-                let asked = clients[client].asked.removeValue(forKey: id)
-            else { return }
-            try answered(asked, envelope, bytes, client)
-        case "error":
-            guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }),
-                let asked = clients[client].asked.removeValue(forKey: id)
-            else { return }
-            switch asked {
-            case .publish(let message, let channel):
-                checker.refused(message, in: channel, isFinal: Self.isFinal(envelope, bytes))
-            // It says of itself that the client isn't subscribed then, also if it was before.
-            case .subscribe(let wanted, _): for channel in wanted { checker.refusedSubscription(channel, by: client) }
-            case .unsubscribe, .history: return
+            tellHeld(client)
+            clients[client].isBackend = !clients[client].isWelcome
+            let id = envelope["id"].map { [UInt8]($0.range.bytes(in: bytes)) }
+            guard let request = clients[client].take(id, try Self.answer(envelope, bytes)) else {
+                return checker.contradicted(channel ?? .empty, "got an ack for what it hadn't asked, or had had an answer to", by: client)
             }
+            try answered(request, envelope, bytes, client)
+        case "pong": if let id = envelope["id"] { clients[client].takePong([UInt8](id.range.bytes(in: bytes))) }
+        case "error":
+            guard let id = envelope["id"].map({ [UInt8]($0.range.bytes(in: bytes)) }) else {
+                // Of something that it asked for without an id: nobody can say what.
+                for channel in clients[client].unsure.keys { checker.loosened(channel, by: client) }
+                return
+            }
+            refused(id, isFinal: Self.isFinal(envelope, bytes), client)
         case "system":
             switch envelope.text("event", in: bytes) {
             case "welcome":
                 clients[client].user = envelope.name("user", in: bytes) ?? .empty
+                clients[client].node = envelope.name("node", in: bytes) ?? .empty
+                tellHeld(client)
+                clients[client].isWelcome = true
+                clients[client].isBackend = false
                 guard let list = envelope["channels"], list.kind == .object else { return }
                 var fields = WireFields(bytes, range: list.range, format: .json, depthMax: Self.depth)
                 while let (_, value) = try fields.next() { try subscribed(try Object(bytes, value.range), [:], bytes, client) }
@@ -201,11 +215,17 @@ package struct JournalReader {
                     throw WireError(.malformed, "a resync without channel or position")
                 }
                 clients[client].paging.remove(channel)
+                if !checker.isSubscribed(channel, client), clients[client].mayHear(channel, at: checker.now) {
+                    checker.subscribed(channel, at: position, recovered: nil, page: [], hasMore: false, from: nil, by: client)
+                }
                 checker.announced(channel, at: position, by: client)
             case "degraded": checker.degraded(client)
             case "restored": checker.restored(client)
             case "unsubscribed":
-                if let channel { checker.unsubscribed(channel, by: client) }
+                if let channel {
+                    checker.unsubscribed(channel, by: client)
+                    clients[client].left(channel)
+                }
             default: return
             }
         default: return
@@ -213,21 +233,36 @@ package struct JournalReader {
     }
 
     private mutating func answered(
-        _ asked: Asked, _ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int
+        _ asked: JournalRequest, _ envelope: Object, _ bytes: UnsafeRawBufferPointer, _ client: Int
     ) throws(WireError) {
         switch asked {
-        case .publish(let message, let channel):
+        case .publish(let sending):
+            guard let channel = sending.channel ?? envelope.name("channel", in: bytes),
+                let message = confirm(sending, id: envelope.name("messageId", in: bytes), in: channel, client)
+            else { throw WireError(.malformed, "an ack of a message without messageId or channel") }
             compareOffset(envelope, channel, bytes, client)
             guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "an ack without a position") }
-            checker.acknowledged(message, in: channel, at: position, by: client)
+            checker.acknowledged(
+                message, in: channel, at: position, isDuplicate: envelope["duplicate"]?.isTrue(in: bytes) ?? false, by: client)
+            if let digest = sending.digest { checker.confirmed(message, in: channel, digest: digest, by: client) }
+            // Of HTTP the answer doesn't say it; who writes the journal may.
+            let node = clients[client].isWelcome ? clients[client].node : envelope.name("node", in: bytes) ?? .empty
+            if !node.isEmpty { acknowledgedBy[node, default: []].append((message, channel)) }
         case .subscribe(_, let from):
             if let list = envelope["channels"] {
                 for element in try Self.elements(list, bytes) { try subscribed(try Object(bytes, element.range), from, bytes, client) }
             } else {
                 try subscribed(envelope, from, bytes, client)
             }
-        case .unsubscribe(let channel): checker.unsubscribed(channel, by: client)
-        case .history(let channel, let isContinuation):
+        case .unsubscribe(let channel):
+            checker.unsubscribed(channel, by: client)
+            clients[client].left(channel)
+        case .ping, .other: return
+        case .history(let named, let isContinuation):
+            guard let channel = named ?? envelope.name("channel", in: bytes) else {
+                throw WireError(.malformed, "a page without a channel")
+            }
+            let isContinuation = isContinuation ?? clients[client].paging.contains(channel)
             compareOffset(envelope, channel, bytes, client)
             guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "a page without a position") }
             let page = try page(envelope, channel, bytes, client)
@@ -247,7 +282,11 @@ package struct JournalReader {
     ) throws(WireError) {
         guard let channel = result.name("channel", in: bytes) else { return }
         // A refused channel has a code instead.
-        guard let position = result.position("position", in: bytes) else { return checker.refusedSubscription(channel, by: client) }
+        guard let position = result.position("position", in: bytes) else {
+            clients[client].left(channel)
+            return checker.refusedSubscription(channel, by: client)
+        }
+        clients[client].unsure[channel] = nil
         compareOffset(result, channel, bytes, client)
         let hasMore = result["more"]?.isTrue(in: bytes) ?? false
         if hasMore { clients[client].paging.insert(channel) } else { clients[client].paging.remove(channel) }
@@ -277,12 +316,13 @@ package struct JournalReader {
 
     /// What a publication carries, and that its offset is its position's.
     private mutating func carried(
-        _ envelope: Object, _ message: DeliveryChecker.Message, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int,
-        isSent: Bool = false
+        _ envelope: Object, _ message: DeliveryChecker.Message, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int
     ) {
-        if !isSent { compareOffset(envelope, channel, bytes, client) }
+        compareOffset(envelope, channel, bytes, client)
+        let type = envelope.text("type", in: bytes)
+        if !type.isEmpty { checker.classed(message, in: channel, isEvent: type == "event", by: client, isSent: false) }
         guard let payload = envelope["payload"], let digest = PayloadDigest.of(payload, in: bytes) else { return }
-        checker.carried(message, in: channel, digest: digest, by: client, isSent: isSent)
+        checker.carried(message, in: channel, digest: digest, by: client, isSent: false)
     }
 
     private mutating func compareOffset(_ envelope: Object, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int) {
@@ -301,6 +341,21 @@ package struct JournalReader {
         case .uncertain, .duplicateConflict, .internal: return false
         default: return !code.mayRetry
         }
+    }
+
+    /// What of an ack tells requests apart.
+    private static func answer(_ envelope: Object, _ bytes: UnsafeRawBufferPointer) throws(WireError) -> JournalRequest.Answer {
+        var answer = JournalRequest.Answer(
+            channel: envelope.name("channel", in: bytes), messageId: envelope.name("messageId", in: bytes),
+            hasPosition: envelope["position"] != nil, hasRecovered: envelope["recovered"] != nil)
+        if let list = envelope["channels"], list.kind == .array {
+            var channels: [Name] = []
+            for element in try elements(list, bytes) {
+                if let channel = try Object(bytes, element.range).name("channel", in: bytes) { channels.append(channel) }
+            }
+            answer.list = channels
+        }
+        return answer
     }
 
     private static func publication(

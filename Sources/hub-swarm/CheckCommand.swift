@@ -19,7 +19,9 @@ enum CheckCommand {
             "A journal has a line of JSON for each thing that happened: {\"t\":MICROSECONDS,\"client\":NAME,\"out\":ENVELOPE}, the same with \"in\", "
                 + "and {\"t\":…,\"client\":…,\"end\":true} when a connection is over, with \"heard\":MICROSECONDS if it's known when anything came last: "
                 + "what was acknowledged after that, less the grace, isn't owed.",
-            "Exit codes: 0 nothing found; 1 something was, or the journals prove nothing; 2 wrong usage, or a file that can't be read.",
+            "{\"t\":…,\"client\":NODE,\"killed\":true} says that a node is no more, by the name in its welcomes: what it acknowledged up to then may be "
+                + "taken back without a word. An HTTP publication is written as on a WebSocket, without a welcome; its ack may name the \"node\".",
+            "Exit codes: 0 nothing found; 1 something was, or the journals prove nothing; 2 wrong usage, or a file or a line that can't be read.",
         ])
 
     static func execute(_ words: [String]) throws(CommandLineError) -> Int32 {

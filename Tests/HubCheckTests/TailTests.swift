@@ -78,12 +78,14 @@ struct TailTests {
         told.pass(to: at(60))
         told.ended(1)
         #expect(told.finish().counts.isEmpty)
-        var late = checker(heard: 3)
-        late.pass(to: at(50))
-        late.subscribed(room, at: place(2), recovered: nil, page: [], hasMore: false, from: nil, by: 2)
-        late.pass(to: at(90))
-        late.ended(2)
-        #expect(late.finish().counts.isEmpty)
+        for (standing, isOwed) in [(3, false), (2, true)] as [(UInt64, Bool)] {
+            var late = checker(heard: 3)
+            late.pass(to: at(50))
+            late.subscribed(room, at: place(standing), recovered: nil, page: [], hasMore: false, from: nil, by: 2)
+            late.pass(to: at(90))
+            late.ended(2)
+            #expect(late.finish().counts == (isOwed ? [.lost: 1] : [:]), "the answer says that all behind \(standing) comes")
+        }
     }
 
     @Test("another epoch that began the grace before must have been told of")

@@ -369,7 +369,8 @@ class Backend:
             except (OSError, HTTPException, ValueError):
                 code, answer = None, None
             if code == 200:
-                self.crowd.journal.got(self.name, {"type": "ack", "id": number, **answer})
+                # Which node it was doesn't stand in the answer, and counts when it dies.
+                self.crowd.journal.got(self.name, {"type": "ack", "id": number, "node": node.name, **answer})
                 return self.crowd.acknowledged(channel, answer["position"], None, answer.get("duplicate", False))
             if code is not None:
                 assert code in (429, 503), (code, answer)

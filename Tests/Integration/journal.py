@@ -30,6 +30,10 @@ class Journal:
         """`heard`: when anything came over the connection last, by `time.monotonic`: what's acknowledged later can't have been owed to it."""
         self._write({"client": client, "end": True, **({} if heard is None else {"heard": int(heard * 1e6)})})
 
+    def killed(self, node):
+        """The node of that name is no more: what it alone knew that it had acknowledged, nobody can tell of (decision 0250)."""
+        self._write({"client": node, "killed": True})
+
     def close(self):
         """What comes later isn't written: a test that ends its clients must not seem to have lost them."""
         self.file.close()

@@ -55,6 +55,8 @@ class Trouble:
         self.crowd.avoided.add(node)
         node.kill()
         await asyncio.sleep(self.span(6))
+        # Its last acks have been read by now.
+        self.crowd.journal.killed(node.name)
         await self.world.restart_node(number)
         self.crowd.avoided.discard(node)
 

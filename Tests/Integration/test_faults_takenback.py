@@ -6,7 +6,8 @@ import time
 import pytest
 
 from client import Client
-from hub import FAST, Hub, RedisServer, eventually, request
+from hub import BINARIES, FAST, Hub, RedisServer, eventually, request, run
+from journal import Journal
 from redises import Cluster, Watched, slot_of
 from relay import LinkRelay
 
@@ -161,3 +162,34 @@ def test_a_cluster_s_failover_tells_what_it_took_back_first_messages_too(start):
         for node in (one, two):
             for channel, position, recovers in (("room", stood, False), (empty, origin, False), (other, beside, True)):
                 assert comes_back(node, "bob", channel, position)["recovered"] is recovers, (node.name, channel)
+
+
+def test_the_checker_that_judges_these_faults_finds_what_was_taken_back_in_silence(tmp_path):
+    """Two messages at one place, each acknowledged to its own sender; one of them may be told of another epoch, the other isn't."""
+
+    def judge(*told):
+        journal = Journal(tmp_path / "journal.jsonl")
+        for user in ("alice", "bob"):
+            journal.got(user, {"type": "system", "event": "welcome", "user": user, "channels": {"room": {"channel": "room", "offset": 0, "position": ".0.gggggggg"}}})
+        for user, tag in (("alice", "aaaaaaaa"), ("bob", "bbbbbbbb")):
+            place = {"offset": 1, "position": f"xxxxxxxx.1.{tag}"}
+            message = {"channel": "room", "messageId": f"of-{user}", "payload": 1}
+            journal.out(user, {"type": "chat", "id": 1, **message})
+            journal.got(user, {"type": "chat", "user": user, **message, **place})
+            journal.got(user, {"type": "ack", "id": 1, "channel": "room", "messageId": f"of-{user}", **place})
+        for user in told:
+            journal.got(user, {"type": "system", "event": "resync", "channel": "room", "position": "yyyyyyyy.1.bbbbbbbb", "reason": "epochChanged"})
+        return journal.judge(BINARIES / "hub-swarm")
+
+    assert "taken back 2" in judge("alice", "bob")
+    for told in ((), ("alice",), ("bob",)):
+        with pytest.raises(AssertionError, match="lost: room"):
+            judge(*told)
+
+
+def test_a_line_that_is_none_of_a_journal_s_is_refused_with_its_number(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    for line in ('"note":"hello"', '"end":false', '"IN":{"type":"pong"}'):
+        path.write_text('{"t":1,"client":"a","in":{"type":"pong"}}\n{"t":2,"client":"a",' + line + "}\n")
+        done = run("hub-swarm", "check", path)
+        assert done.returncode == 2 and f"{path}:2: " in done.stderr, done

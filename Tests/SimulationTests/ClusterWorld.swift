@@ -28,7 +28,7 @@ final class ClusterWorld {
     private(set) var primary: ModelRedis
     /// What a failover would find: written behind the primary's back.
     private var replica = ModelRedis.Data()
-    private var checker = DeliveryChecker(tellsAll: true)
+    private var checker = DeliveryChecker()
     private var failovers = 0
     private var takeovers = 0
     /// What was acknowledged may be gone.
@@ -275,7 +275,7 @@ final class ClusterWorld {
         }
         trace("\(clients[client].name) is acknowledged \(publication.messageId) at \(channel) \(result.position)")
         let message = DeliveryChecker.Message(user: publication.user, id: publication.messageId)
-        checker.acknowledged(message, in: channel, at: result.position, by: client)
+        checker.acknowledged(message, in: channel, at: result.position, isDuplicate: result.isDuplicate, by: client)
         if let node = clients[client].node { nodes[node].acknowledged.append((message, channel)) }
         clients[client].owed.removeAll { $0.publication.messageId == publication.messageId }
     }
