@@ -28,7 +28,10 @@ extension Swarm {
             Measures.Counter.delivered: report.tally.delivered, Measures.Counter.expected: report.tally.expected,
             Measures.Counter.reconnects: report.reconnects, Measures.Counter.restarts: report.restarts, "foreign": report.foreign,
         ]
-        var violations = ["lost": report.tally.lost, "duplicated": report.tally.duplicated, "outOfOrder": report.tally.outOfOrder]
+        var violations = [
+            "lost": report.tally.lost, "duplicated": report.tally.duplicated, "outOfOrder": report.tally.outOfOrder,
+            "unasked": report.unasked,
+        ]
         if let check = report.check {
             measures.counters[Measures.Counter.checked] = check.delivered
             measures.counters[Measures.Counter.recovered] = check.recovered
