@@ -60,7 +60,7 @@ let package = Package(
         // What hubctl shows: answers of the hub as lines for people.
         library("HubConsole", ["HubBase", "HubWire"]),
         // The swarm's judgement: schedule, histogram, checker, report.
-        library("HubSwarm", ["HubBase", "HubClient", "HubCheck"]),
+        library("HubSwarm", ["HubBase", "HubClient", "HubCheck", "HubWire"]),
         // Whether what clients were promised came: judged afterwards, from their journals.
         library("HubCheck", ["HubBase", "HubWire"]),
         library("HubWire", ["HubBase"]),
@@ -85,7 +85,7 @@ let package = Package(
         tests("HubTokenTests", ["HubToken", "HubCore", "HubWire", "HubBase"]),
         tests("HubClientTests", ["HubClient", "HubWire", "HubBase"]),
         tests("HubClientNetTests", ["HubClientNet", "HubClient", "HubNet", "HubWire", "HubBase"]),
-        tests("HubSwarmTests", ["HubSwarm", "HubCheck", "HubBase"]),
+        tests("HubSwarmTests", ["HubSwarm", "HubCheck", "HubClient", "HubWire", "HubBase"]),
         tests("HubCheckTests", ["HubCheck", "HubWire", "HubBase"]),
         tests("SimulationTests", ["HubCheck", "HubRedis", "HubCore", "HubWire", "HubBase"]),
         tests("HubConsoleTests", ["HubConsole", "HubBase"]),

@@ -5,6 +5,7 @@ import HubWire
 extension DeliveryChecker {
     /// All is quiet: whoever is subscribed must have everything. Call it once.
     package mutating func finish() -> CheckReport {
+        for seat in readers.keys { settleHoles(seat) }
         for (seat, reader) in readers where reader.isSubscribed { settle(reader, seat) }
         for channel in channels.indices {
             settleOrder(of: channel)
@@ -43,22 +44,55 @@ extension DeliveryChecker {
         }
     }
 
-    /// What one client sent once each, without waiting, stands in the order of sending.
+    /// What one client sent once each, without waiting, over one connection, stands in the order of sending; and behind whatever was
+    /// acknowledged to it before it was sent. What was still under way on a connection that ended may be overtaken by what's sent over the
+    /// next one, which another node may have (decision 0317).
     private mutating func settleOrder(of channel: Int) {
-        var lines: [Int: [(number: Int, position: Position)]] = [:]
+        var lines: [Int: [Standpoint]] = [:]
         for sent in channels[channel].messages.values where sent.attempts == 1 {
             guard let position = sent.acknowledged ?? sent.seen else { continue }
             // What was taken back has no place any more.
             let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
             let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
-            if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append((sent.number, position)) }
+            if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append(Standpoint(sent: sent, position: position)) }
         }
         for (client, line) in lines {
-            let ordered = line.sorted { $0.number < $1.number }
+            let ordered = line.sorted { $0.sent.number < $1.sent.number }
             for (earlier, later) in zip(ordered, ordered.dropFirst())
-            where earlier.position.epoch == later.position.epoch && earlier.position.offset >= later.position.offset {
+            where earlier.sent.connection == later.sent.connection && earlier.isBeyond(later) {
                 find(.outOfOrder, channel, client, "sent the message at \(earlier.position) before the one at \(later.position)")
             }
+            settleOrderOverConnections(ordered, channel, client)
+        }
+    }
+
+    /// Against the furthest of what had been acknowledged when each was sent.
+    private mutating func settleOrderOverConnections(_ ordered: [Standpoint], _ channel: Int, _ client: Int) {
+        guard let first = ordered.first, let last = ordered.last, first.sent.connection != last.sent.connection else { return }
+        let acknowledged = ordered.filter { $0.sent.acknowledged != nil }.sorted { $0.sent.acknowledgedAt < $1.sent.acknowledgedAt }
+        var next = 0
+        var furthest: [Mark: Standpoint] = [:]
+        for later in ordered {
+            while next < acknowledged.count, acknowledged[next].sent.acknowledgedAt < later.sent.at {
+                let one = acknowledged[next]
+                if furthest[one.position.epoch].map({ one.isBeyond($0) }) ?? true { furthest[one.position.epoch] = one }
+                next += 1
+            }
+            // Of one connection it was looked at before.
+            guard let earlier = furthest[later.position.epoch], earlier.sent.connection != later.sent.connection, earlier.isBeyond(later)
+            else { continue }
+            find(
+                .outOfOrder, channel, client,
+                "was acknowledged the message at \(earlier.position) before it sent the one at \(later.position), on a later connection")
+        }
+    }
+
+    private struct Standpoint {
+        var sent: Sent
+        var position: Position
+
+        func isBeyond(_ other: Standpoint) -> Bool {
+            position.epoch == other.position.epoch && position.offset >= other.position.offset
         }
     }
 

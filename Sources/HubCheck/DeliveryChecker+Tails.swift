@@ -97,8 +97,10 @@ extension DeliveryChecker {
 
     // MARK: What stood in it
 
-    /// The digest of what was sent, or handed to a client. A message's is the same everywhere.
-    package mutating func carried(_ message: Message, in name: Name, digest: UInt64, by client: Int, isSent: Bool) {
+    /// The digest of what was sent, or handed to a client. A message's is the same everywhere. `what`: that of which it's the digest.
+    package mutating func carried(
+        _ message: Message, in name: Name, digest: UInt64, by client: Int, isSent: Bool, what: @autoclosure () -> String = "payload"
+    ) {
         let channel = number(of: name)
         guard let known = channels[channel].payloads[message] else {
             // Once two contents were sent, what's handed out says which one stands.
@@ -110,7 +112,7 @@ extension DeliveryChecker {
             // Two contents under one id are the sender's fault; which one stands is seen from what's handed out.
             channels[channel].payloads[message] = nil
         } else {
-            find(.contradiction, channel, client, "got another payload with \(message) than was sent, or than others got")
+            find(.contradiction, channel, client, "got another \(what()) with \(message) than was sent, or than others got")
         }
     }
 

@@ -8,7 +8,8 @@ import HubWire
 ///   (`resync`, `recovered: false`); who goes, unsubscribes or subscribes anew has by then what's older than the grace;
 /// - a subscription, whether new, renewed or recovered, begins where the client had been brought to, unless that's announced;
 /// - a message comes as it was sent, and one that was refused for good comes to nobody;
-/// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go keeps its order;
+/// - nothing comes twice, or in another order than that of the offsets; what one sender sent in one go over one connection keeps its order,
+///   and stands behind what was acknowledged to it before (decision 0317);
 /// - a place (epoch, offset, tag) holds one message, for everybody, with one message before it;
 /// - who stands at the beginning of a channel gets all that's sent from then on and acknowledged, or is told, whatever became of the channel;
 /// - a message id has one place. Asynchronous replication may take back a place that was acknowledged; its sender must be told, as long as it
@@ -61,6 +62,8 @@ package struct DeliveryChecker {
         var passedOver: [Untold] = []
         /// Has been told `more`: live ones come when it has asked for the rest.
         var isPaging = false
+        /// What it was led past, and may still get late, in the order of their places.
+        var holes: [Hole] = []
     }
 
     /// What a reader must be told of, and since when.
@@ -100,8 +103,12 @@ package struct DeliveryChecker {
         /// Its number among what its client sent to the channel.
         var number: Int
         var client: Int
+        /// Which of its client's connections it was sent on first.
+        var connection = 0
         /// When it was sent first, and last.
         var at: UInt64
+        /// When it was acknowledged first.
+        var acknowledgedAt: UInt64 = 0
         var retriedAt: UInt64 = 0
         /// How many of its attempts were refused for good.
         var refusals = 0
@@ -144,6 +151,8 @@ package struct DeliveryChecker {
     var readers: [Seat: Reader] = [:]
     /// Of each client, those that it ever had.
     var seats: [Int: Set<Seat>] = [:]
+    /// How many connections of each client have ended.
+    var connections: [Int: Int] = [:]
     /// How much has happened: the order of time.
     var clock: UInt64 = 0
     /// The caller's time, for what was owed to who went.
@@ -198,7 +207,8 @@ package struct DeliveryChecker {
         clock += 1
         channels[channel].sentBy[client, default: 0] += 1
         channels[channel].messages[message] = Sent(
-            attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client, at: clock)
+            attempts: 1, acknowledged: nil, seen: nil, number: channels[channel].sentBy[client] ?? 0, client: client,
+            connection: connections[client] ?? 0, at: clock)
     }
 
     /// `isDuplicate`: the hub says that an earlier attempt got that place.
@@ -207,7 +217,12 @@ package struct DeliveryChecker {
     ) {
         let channel = number(of: name)
         report.acknowledged += 1
+        clock += 1
+        if channels[channel].messages[message] == nil {
+            find(.contradiction, channel, client, "\(message) was acknowledged at \(position), and nobody had sent it there")
+        }
         var sent = channels[channel].messages[message] ?? Sent(attempts: 1, acknowledged: nil, seen: nil, number: 0, client: client, at: 0)
+        if sent.acknowledged == nil { sent.acknowledgedAt = clock }
         // The same place in a channel that has another epoch since is no other one.
         if let first = sent.acknowledged, first.epoch != position.epoch, first.offset != position.offset || first.tag != position.tag {
             // Two of one epoch are judged in the end.
@@ -244,6 +259,7 @@ package struct DeliveryChecker {
         let seat = Seat(client: client, channel: channel)
         noteEpoch(position.epoch, of: channel)
         seats[client, default: []].insert(seat)
+        settleHoles(seat)
         settleTail(seat)
         let from = from ?? (recovered == true ? resumed(seat, page) : nil)
         judgeClaim(seat, at: position, recovered: recovered, from: from)
@@ -310,6 +326,7 @@ package struct DeliveryChecker {
         announce(channel, \.resyncs)
         noteEpoch(position.epoch, of: channel)
         let seat = Seat(client: client, channel: channel)
+        settleHoles(seat)
         readers[seat]?.cursor = position
         readers[seat]?.got = []
         readers[seat]?.base = position.offset
@@ -326,6 +343,7 @@ package struct DeliveryChecker {
 
     package mutating func unsubscribed(_ name: Name, by client: Int) {
         let seat = Seat(client: client, channel: number(of: name))
+        settleHoles(seat)
         settleTail(seat)
         readers[seat] = nil
     }
@@ -336,6 +354,7 @@ package struct DeliveryChecker {
         for seat in seats[client] ?? [] { leave(seat, heard: heard) }
         isWell(client)
         troubles[client] = nil
+        connections[client, default: 0] += 1
     }
 
     /// A subscription was refused: the client isn't subscribed, also if it was before.
@@ -345,6 +364,7 @@ package struct DeliveryChecker {
     }
 
     private mutating func leave(_ seat: Seat, heard: Instant?) {
+        settleHoles(seat)
         settleTail(seat, heard: heard)
         readers[seat]?.isSubscribed = false
         readers[seat]?.promised = [:]
@@ -359,23 +379,24 @@ package struct DeliveryChecker {
         if hasAgain(message, at: position, reader, seat) { find(.twice, channel, client, "got \(message) again, at \(position)") }
         report.delivered += 1
         let cursor = reader.cursor
-        let isFirst = cursor.isOrigin && position.offset == 1
+        // From the beginning of a channel into its epoch, whichever that is.
+        let isFirst = cursor.isOrigin && position.offset >= 1
         if isFirst { passOver(from: reader, to: position, seat) }
         guard cursor.epoch == position.epoch || isFirst else {
             find(.gap, channel, client, "went from \(cursor) to \(position), another epoch, and wasn't told")
+            settleHoles(seat)
             readers[seat]?.cursor = position
             return note(message, at: position, previous: nil, channel, client)
         }
-        if position.offset <= cursor.offset {
-            return find(.twice, channel, client, "got \(message) at \(position) when it was at \(cursor) already")
+        let isLate = position.offset <= cursor.offset
+        if isLate {
+            guard fillHole(at: position, of: seat) else {
+                return find(.twice, channel, client, "got \(message) at \(position) when it was at \(cursor) already")
+            }
+            find(.outOfOrder, channel, client, "got \(message) at \(position) when it had been led past it, to \(cursor)")
         }
-        if position.offset > cursor.offset + 1 {
-            let missing = position.offset - cursor.offset - 1
-            find(.gap, channel, client, "went from \(cursor) to \(position): \(missing) passed over, and wasn't told")
-            note(message, at: position, previous: nil, channel, client)
-            readers[seat]?.cursor = position
-            return
-        }
+        let isJump = !isLate && position.offset > cursor.offset + 1
+        if isJump { readers[seat]?.holes.append(Hole(after: cursor, before: position)) }
         if readers[seat]?.got.insert(message).inserted == false {
             find(.twice, channel, client, "got \(message) again, at \(position)")
         }
@@ -387,8 +408,8 @@ package struct DeliveryChecker {
                     offset: position.offset)
             )
         }
-        note(message, at: position, previous: cursor.tag, channel, client)
-        readers[seat]?.cursor = position
+        note(message, at: position, previous: isLate || isJump ? nil : cursor.tag, channel, client)
+        if !isLate { readers[seat]?.cursor = position }
     }
 
     /// It goes from the origin into an epoch: has another one begun and ended meanwhile?

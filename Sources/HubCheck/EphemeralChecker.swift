@@ -2,7 +2,7 @@ import HubBase
 
 /// Judges what may be thinned but not mixed up: typing and read marks.
 ///
-/// - `typing`: of one sender to one receiver in one channel never goes back to an older one and never comes twice, and who was seen typing
+/// - `typing`: of one sender to one receiver in one channel never goes back to an older one of the same connection and never comes twice, and who was seen typing
 ///   is seen to have stopped within `stopsWithin` of the last sign, as long as the receiver stays (else it's stuck).
 /// - `read`: a user's mark in a channel never goes back for one receiver.
 ///
@@ -27,6 +27,8 @@ package struct EphemeralChecker {
     private let seatsMax: Int
     private var typing: [Seat: Typing] = [:]
     private var marks: [Seat: UInt64] = [:]
+    /// Of each sender: its last number on each connection that it had, but for those on which it said nothing.
+    private var lasts: [Int: [UInt32]] = [:]
     package private(set) var counts: [Fault: UInt64] = [:]
     /// Messages that were looked at.
     package private(set) var judged: UInt64 = 0
@@ -53,13 +55,26 @@ package struct EphemeralChecker {
         judged += 1
         if let sequence {
             if sequence == known.sequence { count(.typingTwice) }
-            if sequence < known.sequence { count(.typingOutOfOrder) }
+            if sequence < known.sequence, areOfOneConnection(sequence, known.sequence, of: sender) { count(.typingOutOfOrder) }
             known.sequence = max(known.sequence, sequence)
         }
         if known.isTyping, known.at >= since, now.since(known.at) > stopsWithin { count(.typingStuck) }
         known.isTyping = isTyping
         known.at = now
         typing[seat] = known
+    }
+
+    /// The sender's connection is over, on which its last number was `sequence`: what was under way on it may come behind what the next one
+    /// brings, from another node.
+    package mutating func cut(_ sender: Int, after sequence: UInt32) {
+        guard sequence > lasts[sender]?.last ?? 0 else { return }
+        lasts[sender, default: []].append(sequence)
+    }
+
+    /// Whether the sender had another connection in between. The latest are looked at first: it's about what comes late.
+    private func areOfOneConnection(_ earlier: UInt32, _ later: UInt32, of sender: Int) -> Bool {
+        guard let last = lasts[sender]?.last(where: { $0 < later }) else { return true }
+        return last < earlier
     }
 
     package mutating func read(_ offset: UInt64, of sender: Int, in channel: Int, to receiver: Int) {

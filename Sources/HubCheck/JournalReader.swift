@@ -241,6 +241,7 @@ package struct JournalReader {
                 let message = confirm(sending, id: envelope.name("messageId", in: bytes), in: channel, client)
             else { throw WireError(.malformed, "an ack of a message without messageId or channel") }
             compareOffset(envelope, channel, bytes, client)
+            compareAsked(envelope, message, channel, bytes, client)
             guard let position = envelope.position("position", in: bytes) else { throw WireError(.malformed, "an ack without a position") }
             checker.acknowledged(
                 message, in: channel, at: position, isDuplicate: envelope["duplicate"]?.isTrue(in: bytes) ?? false, by: client)
@@ -330,6 +331,18 @@ package struct JournalReader {
             offset != position.offset
         else { return }
         checker.contradicted(channel, "was told the offset \(offset) together with the position \(position)", by: client)
+    }
+
+    /// An ack names what was asked, if it names anything.
+    private mutating func compareAsked(
+        _ envelope: Object, _ message: DeliveryChecker.Message, _ channel: Name, _ bytes: UnsafeRawBufferPointer, _ client: Int
+    ) {
+        if let id = envelope["messageId"], id.name(in: bytes) != message.id {
+            checker.contradicted(channel, "was acknowledged \(message) under another messageId", by: client)
+        }
+        if let told = envelope["channel"], told.name(in: bytes) != channel {
+            checker.contradicted(channel, "was acknowledged \(message) in another channel", by: client)
+        }
     }
 
     /// Decided before anything happened. What may have happened all the same, or was of another message with that id, isn't.

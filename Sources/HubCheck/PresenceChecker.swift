@@ -11,14 +11,19 @@ import HubWire
 ///   `offlineWithin` (else it's stale).
 ///
 /// The same for `away`, as far as it was asked for: what all connections of a user asked for, and had answered, is *surely shown*.
-/// - A watcher that was there all the while doesn't show somebody as online who is surely away since `onlineWithin` (`offlineWithin` where
-///   another connection's end made it so), nor as away who has surely been online for so long.
+/// - A watcher that was there all the while doesn't show somebody as online who is surely away since `onlineWithin` (`offlineWithin` where a
+///   connection that may have been shown as online ended so shortly before that the hub may still hold it), nor as away who has surely been
+///   online for so long.
 /// - Nobody is told to be online who was surely away for the whole of the last `offlineWithin`.
+///
+/// Who is told of somebody whom it doesn't watch was never to hear of it (`unasked`).
 ///
 /// That a hub turns somebody away by itself, for want of activity, isn't judged: `onlineWithin` has to be shorter than that takes. Cost: 24
 /// bytes a watched user of a watcher, 56 a user; each change of a user is judged once for each watcher.
 package struct PresenceChecker {
-    package enum Fault: String, Sendable, CaseIterable { case falseOffline, staleOnline, staleOffline, staleAway, staleBack, falseBack }
+    package enum Fault: String, Sendable, CaseIterable {
+        case falseOffline, staleOnline, staleOffline, staleAway, staleBack, falseBack, unasked
+    }
 
     package struct Finding: Sendable, Equatable {
         package var fault: Fault
@@ -36,8 +41,8 @@ package struct PresenceChecker {
         /// As what it's surely shown, and since when; nil: that isn't sure.
         var shown: PresenceStatus? = .offline
         var shownSince = Instant(nanoseconds: 0)
-        /// When that was sure last.
-        var connectionsShown = 0
+        /// When a connection ended last that may have been shown as online: the hub may hold it for a while, and show it.
+        var heldSince: Instant?
         var watches: [UInt32] = []
     }
 
@@ -112,14 +117,18 @@ package struct PresenceChecker {
         comings.append(Pending(at: now + onlineWithin, user: user, since: now))
     }
 
-    /// An open connection has ended, in whatever way.
-    package mutating func went(_ user: Int, at now: Instant) {
+    /// An open connection has ended, in whatever way. `wasAway`: surely so; then nothing of it is held that could be seen.
+    package mutating func went(_ user: Int, wasAway: Bool = false, at now: Instant) {
+        if !wasAway { users[user].heldSince = now }
         guard users[user].connections > 0 else { return }
         users[user].connections -= 1
         guard users[user].connections == 0 else { return }
         users[user].since = now
         goings.append(Pending(at: now + offlineWithin, user: user, since: now))
     }
+
+    /// A connection that was being made came to nothing, as far as we know: the hub may have had it.
+    package mutating func failed(_ user: Int, at now: Instant) { users[user].heldSince = now }
 
     /// What all its connections asked for and had answered: online where one of them is, else away; nil while that isn't sure. Told after
     /// `came` and `went`.
@@ -129,15 +138,11 @@ package struct PresenceChecker {
         users[user].shown = status
         users[user].shownSince = now
         // Comings and goings are judged by themselves.
-        guard let status else { return }
-        guard status != .offline else {
-            users[user].connectionsShown = 0
-            return
-        }
-        let isByAnEnd = users[user].connections < users[user].connectionsShown
-        users[user].connectionsShown = users[user].connections
-        let pending = Pending(at: now + (isByAnEnd ? offlineWithin : onlineWithin), user: user, since: now)
-        if isByAnEnd { slowTurns.append(pending) } else { turns.append(pending) }
+        guard let status, status != .offline else { return }
+        // Only online goes before what others are, so only away can be late by what is held.
+        let isHeld = status == .away && users[user].heldSince.map { $0 + offlineWithin > now + onlineWithin } ?? false
+        let pending = Pending(at: now + (isHeld ? offlineWithin : onlineWithin), user: user, since: now)
+        if isHeld { slowTurns.append(pending) } else { turns.append(pending) }
     }
 
     // MARK: What was told
@@ -154,7 +159,10 @@ package struct PresenceChecker {
     /// what this watcher knew.
     @discardableResult
     package mutating func told(_ watcher: Int, of user: Int, _ status: PresenceStatus, version: UInt64, at now: Instant) -> Bool {
-        guard let slot = slots[watcher]?.first(where: { watches[$0].user == Int32(clamping: user) }) else { return false }
+        guard let slot = slots[watcher]?.first(where: { watches[$0].user == Int32(clamping: user) }) else {
+            find(.unasked, user, watcher, "was told \(status.name), and doesn't watch it")
+            return false
+        }
         told += 1
         let known = watches[slot]
         guard !known.isKnown || version >= known.version else { return false }

@@ -14,6 +14,8 @@ extension ClientMachine {
     package struct SubscribeOutcome: Sendable {
         package var channel: Name
         package var recovered: Bool?
+        /// As the answer said beside its position.
+        package var offset: UInt64?
         package var error: WireError?
     }
 
@@ -57,7 +59,7 @@ extension ClientMachine {
             else { continue }
             guard entry.code.isPresent else {
                 joined(index, entry, message)
-                outcomes.append(SubscribeOutcome(channel: channel, recovered: entry.recovered, error: nil))
+                outcomes.append(SubscribeOutcome(channel: channel, recovered: entry.recovered, offset: entry.offset, error: nil))
                 continue
             }
             if entry.retry {

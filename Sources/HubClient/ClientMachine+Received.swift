@@ -7,6 +7,8 @@ extension ClientMachine {
         case welcome(ServerWelcome)
         /// `subscription` is nil for a channel that the hub itself subscribed us to (the token's channels, the inbox).
         case publication(ServerEnvelope, subscription: Int?, Subscription.Order)
+        /// A `chat` or `event` of a channel that we want, but aren't subscribed to on this connection as far as we know: for who judges the hub.
+        case early(ServerEnvelope, subscription: Int)
         case acknowledged(PendingRequest, ServerEnvelope)
         /// Several channels of one request, each with its own end.
         case subscribed(PendingRequest, [SubscribeOutcome])
@@ -42,7 +44,10 @@ extension ClientMachine {
             let index = subscriptions.index(of: envelope.channel.bytes(in: message), hasEscapes: envelope.escapes)
             guard let index else { return .publication(envelope, subscription: nil, .unknown) }
             // The answer that it follows came too late and was given up: the next answer brings it again, from where we stand.
-            guard subscriptions.list[index].state == .active else { return .ignored }
+            guard subscriptions.list[index].state == .active else {
+                let isNumbered = envelope.kind == .chat || envelope.kind == .event
+                return isNumbered && !subscriptions.list[index].isAnswerLate ? .early(envelope, subscription: index) : .ignored
+            }
             let order = subscriptions.advance(at: index, to: position(envelope, message))
             return .publication(envelope, subscription: index, order)
         case .ack: return acknowledged(envelope, message, now)

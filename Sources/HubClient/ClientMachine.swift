@@ -357,8 +357,8 @@ package struct ClientMachine: Sendable {
     /// A request whose answer didn't come in time; a subscription among them is asked for again.
     package mutating func nextTimedOut(now: Instant) -> PendingRequest? {
         guard let request = pending.takeTimedOut(now) else { return nil }
-        if let index = subscriptions.index(asked: request.id) { subscriptions.set(.wanted(at: now), at: index) }
-        for index in subscriptions.indexes(asked: request.id) { subscriptions.set(.wanted(at: now), at: index) }
+        if let index = subscriptions.index(asked: request.id) { subscriptions.giveUp(at: index, until: now) }
+        for index in subscriptions.indexes(asked: request.id) { subscriptions.giveUp(at: index, until: now) }
         if request.kind == .outbox { outbox.retry(request.id, notBefore: now) }
         return request
     }

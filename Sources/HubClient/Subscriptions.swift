@@ -16,6 +16,8 @@ package struct Subscription: Sendable, Equatable {
     package internal(set) var state: State
     /// The last publication that was seen, or where the subscription began: what a resubscription asks to recover from.
     package internal(set) var position: Position?
+    /// An answer to it was given up on this connection, and may come all the same, with what follows it.
+    var isAnswerLate = false
 
     /// Where a publication stands beside the last one.
     package enum Order: Sendable, Equatable {
@@ -87,7 +89,10 @@ struct Subscriptions: Sendable {
 
     /// A connection ended: nothing is active any more.
     mutating func reset() {
-        for index in list.indices { list[index].state = .wanted(at: Instant(nanoseconds: 0)) }
+        for index in list.indices {
+            list[index].state = .wanted(at: Instant(nanoseconds: 0))
+            list[index].isAnswerLate = false
+        }
     }
 
     /// When the next postponed one may be asked for.
@@ -98,6 +103,12 @@ struct Subscriptions: Sendable {
     }
 
     mutating func set(_ state: Subscription.State, at index: Int) { list[index].state = state }
+    /// No answer came in time.
+    mutating func giveUp(at index: Int, until now: Instant) {
+        list[index].state = .wanted(at: now)
+        list[index].isAnswerLate = true
+    }
+
     mutating func set(position: Position, at index: Int) { list[index].position = position }
     mutating func advance(at index: Int, to position: Position?) -> Subscription.Order { list[index].advance(to: position) }
 }

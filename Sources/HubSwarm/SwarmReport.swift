@@ -27,6 +27,8 @@ package struct SwarmReport: Sendable {
     package var cutOff: UInt64 = 0
     /// Attempts to connect that got no welcome.
     package var notLetIn: UInt64 = 0
+    /// What came to bots that had asked for none of it.
+    package var unasked: UInt64 = 0
     package var latency = Histogram()
     /// Why connections ended or couldn't be made, most frequent first when shown.
     package var ends: [String: UInt64] = [:]
@@ -39,7 +41,7 @@ package struct SwarmReport: Sendable {
     /// that went away has lost nothing, but proved nothing either.
     package var isClean: Bool {
         check?.counts.isEmpty ?? true && tally.lost == 0 && tally.duplicated == 0 && tally.outOfOrder == 0 && joined == bots && acked > 0
-            && unsent == 0
+            && unsent == 0 && unasked == 0
     }
 
     private var unsent: UInt64 { refused["unsent", default: 0] }
@@ -97,6 +99,7 @@ package struct SwarmReport: Sendable {
                 "FAILED: \(Self.grouped(tally.lost)) lost, \(Self.grouped(tally.duplicated)) duplicated, \(Self.grouped(tally.outOfOrder)) out of order"
         }
         if let check, !check.counts.isEmpty { return "FAILED: the checker found \(Self.grouped(check.counts.values.reduce(0, +))) faults" }
+        if unasked > 0 { return "FAILED: \(Self.grouped(unasked)) things came to bots that hadn't asked for them" }
         if joined < bots { return "FAILED: \(Self.grouped(UInt64(bots - joined))) bots couldn't join" }
         if unsent > 0 { return "FAILED: \(Self.grouped(unsent)) messages couldn't be sent: their bots had no connection" }
         return "FAILED: nothing was acknowledged, so nothing is proved"

@@ -89,7 +89,10 @@ extension Crowd {
             bot, scenario.talk.kind == .chat ? .chat : .event, channel: rooms[number].name, messageId: messageId, payload: payload.bytes,
             context: due)
         guard isSent else { return false }
-        check?.sent(messageId, to: rooms[number].name, by: bot)
+        check?.sent(
+            messageId, to: rooms[number].name, scenario.talk.kind == .chat ? .chat : .event,
+            user: names.user(share.users.lowerBound + bots[bot].user), device: "d\(bots[bot].device)", payload: Array(payload.bytes),
+            by: bot)
         bots[bot].sequence = sequence
         outstanding += 1
         recorder.sent(due: due, at: Clock.now().nanoseconds, isLate: isLate)
@@ -146,7 +149,7 @@ extension Crowd {
     func wentAway(_ bot: Int, _ now: Instant) {
         guard bots[bot].isIn else { return }
         bots[bot].isIn = false
-        presence?.went(bots[bot].user, at: now)
+        presence?.went(bots[bot].user, wasAway: bots[bot].shown == .away && !bots[bot].isStatusUnsure, at: now)
         noteStatus(bots[bot].user)
     }
 }

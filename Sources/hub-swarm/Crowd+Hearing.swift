@@ -12,6 +12,7 @@ extension Crowd {
         switch received {
         case .welcome: welcomed(client)
         case .publication(let envelope, let subscription, let order): published(envelope, message, client, subscription, order)
+        case .early(let envelope, let subscription): early(envelope, message, client, subscription)
         case .missed(let envelope, let order): missed(envelope, message, client, order)
         case .acknowledged(let request, let envelope): acknowledged(request, envelope, message, client)
         case .subscribed(_, let outcomes): for outcome in outcomes { subscribed(client, outcome) }
@@ -23,6 +24,7 @@ extension Crowd {
         case .resync(let envelope, let subscription):
             tally.resyncs += 1
             guard let (room, seat) = place(client, subscription) else { return }
+            holes.close(seat)
             check?.announced(rooms[room].name, envelope, message, by: client, seat: seat)
         case .unsubscribed(_, let subscription):
             recorder.failed("unsubscribed")
@@ -36,7 +38,9 @@ extension Crowd {
                 ended.insert(client)
                 bots[client].signsSince = Clock.now()
             }
-        case .members, .ignored: break
+        // Nobody follows members.
+        case .members(let envelope): unasked(envelope, message, client)
+        case .ignored: break
         }
     }
 
@@ -100,10 +104,7 @@ extension Crowd {
     private func published(
         _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
     ) {
-        guard let subscription, let (room, seat) = place(client, subscription) else {
-            tally.foreign += 1
-            return
-        }
+        guard let subscription, let (room, seat) = place(client, subscription) else { return unasked(envelope, message, client) }
         switch envelope.kind {
         case .typing: return heardTyping(envelope, message, client, room)
         case .read: return heardRead(envelope, message, client, room)
@@ -111,7 +112,7 @@ extension Crowd {
         }
         check?.received(rooms[room].name, envelope, message, by: client, seat: seat)
         noteEpoch(position(envelope, message), room)
-        guard judge(order) else { return }
+        guard judge(order, envelope.offset, seat) else { return }
         let said = SwarmPayload(envelope.payload.bytes(in: message))
         guard let said, said.run &- share.run < UInt64(share.count) else {
             tally.foreign += 1
@@ -126,20 +127,47 @@ extension Crowd {
     }
 
     private func missed(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ order: Subscription.Order) {
-        guard let (room, seat) = place(client, named: Array(envelope.channel.bytes(in: message))) else { return }
-        check?.missed(envelope, message, seat: seat)
+        guard let (room, seat) = place(client, named: Array(envelope.channel.bytes(in: message))) else {
+            return unasked(envelope, message, client)
+        }
+        check?.missed(rooms[room].name, envelope, message, by: client, seat: seat)
         noteEpoch(position(envelope, message), room)
-        if judge(order) { tally.recoveredMessages += 1 }
+        if judge(order, envelope.offset, seat) { tally.recoveredMessages += 1 }
+    }
+
+    /// A bot is handed what it never asked for, or not yet on this connection. To its user's inbox it's subscribed by the hub itself.
+    func unasked(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let channel = envelope.channel.bytes(in: message)
+        if names.isInbox(channel, of: share.users.lowerBound + bots[client].user) {
+            tally.foreign += 1
+            return
+        }
+        tally.unasked += 1
+        let name = JSONText.name(channel, hasEscapes: envelope.escapes, limit: Name.lengthMax) ?? .empty
+        check?.unasked("\(envelope.kind)", name, by: client)
+    }
+
+    /// Of a room that it wants, but without an answer yet, or before the rest of its pages: the checker knows which.
+    private func early(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int) {
+        guard check != nil, let (room, seat) = place(client, subscription) else { return unasked(envelope, message, client) }
+        check?.received(rooms[room].name, envelope, message, isEarly: true, by: client, seat: seat)
     }
 
     /// By the offsets alone. False: it came before.
-    private func judge(_ order: Subscription.Order) -> Bool {
+    private func judge(_ order: Subscription.Order, _ offset: UInt64?, _ seat: Int) -> Bool {
         switch order {
         case .again:
-            tally.duplicated += 1
-            return false
-        case .gap(let count): tally.lost += count
-        case .next, .unknown, .otherEpoch: break
+            guard let offset, holes.fill(offset, seat: seat) else {
+                tally.duplicated += 1
+                return false
+            }
+            tally.lost -= 1
+            tally.outOfOrder += 1
+        case .gap(let count):
+            tally.lost += count
+            if let offset { holes.pass(count, before: offset, seat: seat) }
+        case .otherEpoch: holes.close(seat)
+        case .next, .unknown: break
         }
         tally.delivered += 1
         return true
@@ -163,6 +191,7 @@ extension Crowd {
             guard let (room, seat) = place(client, named: Array(envelope.channel.bytes(in: message))),
                 let position = position(envelope, message)
             else { return }
+            check?.compare(rooms[room].name, envelope.offset, position, by: client)
             joined(
                 client, room, seat, at: position, recovered: envelope.recovered, hasMore: envelope.more,
                 isPage: request.kind == .history)
@@ -182,14 +211,16 @@ extension Crowd {
         outstanding -= 1
         recorder.acknowledged(due: request.context)
         recorder.took(lane: Lane.ack.rawValue, from: request.context, to: Clock.now().nanoseconds)
-        guard let position = position(envelope, message), let number = names.roomNumber(envelope.channel.bytes(in: message)),
-            rooms.indices.contains(number - share.rooms.lowerBound)
-        else { return recorder.failed("ackWithoutPosition") }
+        guard let position = position(envelope, message) else { return recorder.failed("ackWithoutPosition") }
+        check?.acknowledged(names.message(client, of: share.index, due: request.context), envelope, message, at: position, by: client)
+        guard let number = names.roomNumber(envelope.channel.bytes(in: message)), rooms.indices.contains(number - share.rooms.lowerBound)
+        else {
+            tally.contradictions += 1
+            return
+        }
         let room = number - share.rooms.lowerBound
         noteEpoch(position, room)
         rooms[room].acknowledged = max(rooms[room].acknowledged, position.offset)
-        check?.acknowledged(
-            names.message(client, of: share.index, due: request.context), in: rooms[room].name, at: position, by: client)
     }
 
     private func subscribed(_ client: Int, _ outcome: ClientMachine.SubscribeOutcome) {
@@ -204,6 +235,7 @@ extension Crowd {
             let (room, seat) = place(client, named: outcome.channel.bytes)
         else { return }
         let hasMore = if case .behind = followed.state { true } else { false }
+        check?.compare(rooms[room].name, outcome.offset, position, by: client)
         joined(client, room, seat, at: position, recovered: outcome.recovered, hasMore: hasMore, isPage: false)
     }
 
@@ -214,6 +246,7 @@ extension Crowd {
             rooms[room].name, at: position, recovered: recovered, hasMore: hasMore, isPage: isPage, by: client, seat: seat)
         noteEpoch(position, room)
         guard !isPage else { return }
+        holes.close(seat)
         if recovered == true {
             tally.recovered += 1
             recorder.took(lane: Lane.recover.rawValue, from: bots[client].attempted.nanoseconds, to: Clock.now().nanoseconds)
@@ -237,11 +270,15 @@ extension Crowd {
         let now = Clock.now()
         if wasOpen { connected -= 1 }
         wentAway(client, now)
+        // The hub may have had the one that was being made.
+        if !wasOpen { presence?.failed(bots[client].user, at: now) }
         presence?.ended(client)
         bots[client].isStatusUnsure = false
         noteStatus(bots[client].user)
         ended.insert(client)
         bots[client].signsSince = now
+        ephemeral.cut(client, after: bots[client].typing)
+        for seat in client * scenario.rooms.joined..<(client + 1) * scenario.rooms.joined { holes.close(seat) }
         // Whoever leaves in the end has been judged by then.
         if case .leaving = phase { return }
         let joined = scenario.rooms.joined

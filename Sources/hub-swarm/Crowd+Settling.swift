@@ -89,6 +89,7 @@ extension Crowd {
             add("duplicated", tally.duplicated)
             add("outOfOrder", tally.outOfOrder)
             add("contradiction", tally.contradictions)
+            add("unasked", tally.unasked)
         }
         for (fault, count) in presence?.counts ?? [:] { add(fault.rawValue, count) }
         for (fault, count) in ephemeral.counts { add(fault.rawValue, count) }

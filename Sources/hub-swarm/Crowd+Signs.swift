@@ -8,13 +8,22 @@ import HubWire
 extension Crowd {
     /// The changes of a message, or the answer to `watch`: `[{"user","status","version"}]`.
     func told(_ list: ByteRange, _ message: UnsafeRawBufferPointer, _ client: Int, isAnswer: Bool) {
-        guard presence != nil, list.isPresent else { return }
+        guard list.isPresent else { return }
+        guard presence != nil else {
+            tally.unasked += 1
+            check?.unasked("presence", .empty, by: client)
+            return
+        }
         let now = Clock.now()
         var elements = JSONElements(message, range: list, depthMax: 64)
         while let element = try? elements.next() {
-            guard let change = Self.change(message, element.range), let user = names.userNumber(change.user.bytes(in: message)),
-                share.users.contains(user)
-            else { continue }
+            guard let change = Self.change(message, element.range) else { continue }
+            guard let user = names.userNumber(change.user.bytes(in: message)), share.users.contains(user) else {
+                // Whom nobody here watches.
+                tally.unasked += 1
+                check?.unasked("the presence of somebody else", .empty, by: client)
+                continue
+            }
             let local = user - share.users.lowerBound
             let isNews = presence?.told(client, of: local, change.status, version: change.version, at: now) == true
             if isNews, !isAnswer { timePresence(of: local, change.status, now) }
@@ -58,6 +67,9 @@ extension Crowd {
         let said = SwarmPayload(payload)
         if let said {
             guard said.run == share.run &+ UInt64(share.index) else { return }
+            guard bot(of: envelope, message) == Int(said.bot) else {
+                return contradicted("was told that somebody else types than who does: bot \(said.bot)", client, room)
+            }
             recorder.delivered(lane: Lane.typing.rawValue, due: said.scheduled, at: now.nanoseconds)
             ephemeral.typing(
                 isTyping, sequence: said.sequence, from: Int(said.bot), in: room, to: client, at: now, since: bots[client].signsSince)
@@ -88,8 +100,23 @@ extension Crowd {
             let offset = Payload.readOffset(envelope.payload.bytes(in: message))
         else { return }
         let local = user - share.users.lowerBound
+        guard isTold(offset, of: local, room) else {
+            return contradicted("was told that user \(user) has read up to \(offset), which none of its devices said", client, room)
+        }
         timeRead(offset, of: local, room)
         ephemeral.read(offset, of: local, in: room, to: client)
+    }
+
+    private func contradicted(_ text: String, _ client: Int, _ room: Int) {
+        tally.contradictions += 1
+        check?.contradicted(rooms[room].name, text, by: client)
+    }
+
+    /// Whether one of the user's devices has told as much.
+    private func isTold(_ offset: UInt64, of user: Int, _ room: Int) -> Bool {
+        let joined = scenario.rooms.joined
+        guard let place = (0..<joined).first(where: { roomNumber(firstBots[user], $0) == room }) else { return false }
+        return (firstBots[user]..<firstBots[user + 1]).contains { marks[$0 * joined + place] >= offset }
     }
 
     /// How long it took, where one of the user's devices told just this; the hub may tell a higher one of another device instead.

@@ -68,6 +68,8 @@ final class Crowd: FleetHandler {
     var agenda = Agenda()
     var recorder: MeasuresRecorder
     var tally = CrowdTally()
+    /// What seats were led past.
+    var holes = Holes()
     var check: SwarmCheck?
     var presence: PresenceChecker?
     var ephemeral: EphemeralChecker

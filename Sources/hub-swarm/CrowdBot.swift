@@ -67,6 +67,7 @@ struct CrowdTally {
     var duplicated: UInt64 = 0
     var outOfOrder: UInt64 = 0
     var contradictions: UInt64 = 0
+    var unasked: UInt64 = 0
     var reconnects: UInt64 = 0
     var recovered: UInt64 = 0
     var notRecovered: UInt64 = 0
@@ -114,6 +115,11 @@ struct CrowdNames {
     /// By whom and when: due times of one bot differ.
     func message(_ bot: Int, of share: Int, due: UInt64) -> Name {
         Name(trusted: Array("\(run)-\(share)-\(bot)-\(String(due, radix: 36))".utf8))
+    }
+
+    /// What stands in an envelope: names of a run hold nothing that JSON escapes.
+    func isInbox(_ channel: UnsafeRawBufferPointer, of user: Int) -> Bool {
+        channel.elementsEqual(Array("user:".utf8) + self.user(user).bytes)
     }
 
     func userNumber(_ name: UnsafeRawBufferPointer) -> Int? { Self.number(name, behind: userPrefix) }

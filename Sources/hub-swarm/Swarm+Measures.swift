@@ -30,7 +30,10 @@ extension Swarm {
             Measures.Counter.cutOff: report.cutOff, Measures.Counter.notLetIn: report.notLetIn,
             Measures.Counter.requests: bots.indices.reduce(report.refused["unsent"] ?? 0) { $0 + fleet.requestsMade($1) },
         ]
-        var violations = ["lost": report.tally.lost, "duplicated": report.tally.duplicated, "outOfOrder": report.tally.outOfOrder]
+        var violations = [
+            "lost": report.tally.lost, "duplicated": report.tally.duplicated, "outOfOrder": report.tally.outOfOrder,
+            "unasked": report.unasked,
+        ]
         if let check = report.check {
             measures.counters[Measures.Counter.checked] = check.delivered
             measures.counters[Measures.Counter.recovered] = check.recovered

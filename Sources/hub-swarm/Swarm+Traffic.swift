@@ -33,7 +33,9 @@ extension Swarm {
         let isSent = fleet.publish(
             bot, .chat, channel: rooms[bots[bot].room].name, messageId: messageId, payload: payload.bytes, context: UInt64(sequence))
         guard isSent else { return false }
-        check?.sent(messageId, to: rooms[bots[bot].room].name, by: bot)
+        check?.sent(
+            messageId, to: rooms[bots[bot].room].name, .chat, user: Name(trusted: Array(user(bot).utf8)), device: Self.device,
+            payload: Array(payload.bytes), by: bot)
         bots[bot].sequence = sequence
         report.sent += 1
         outstanding += 1
@@ -70,14 +72,31 @@ extension Swarm {
             check?.announced(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
         case .violation: count("violation")
         // What a bot missed while it was away is the checker's business, not this tally's.
-        case .missed(let envelope, _): check?.missed(envelope, message, seat: client)
+        case .missed(let envelope, _): check?.missed(rooms[bots[client].room].name, envelope, message, by: client, seat: client)
+        case .early(let envelope, _):
+            if check == nil { return unasked(envelope, message, client) }
+            check?.received(rooms[bots[client].room].name, envelope, message, isEarly: true, by: client, seat: client)
         case .subscribed: break
         case .system(let envelope):
             let event = envelope.event.bytes(in: message)
             if event.elementsEqual("degraded".utf8) { check?.degraded(client) }
             if event.elementsEqual("restored".utf8) { check?.restored(client) }
-        case .presence, .members, .ignored: break
+        // Nobody watches, nor follows members.
+        case .presence(let envelope), .members(let envelope): unasked(envelope, message, client)
+        case .ignored: break
         }
+    }
+
+    /// To its user's inbox a bot is subscribed by the hub itself.
+    private func unasked(_ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
+        let channel = envelope.channel.bytes(in: message)
+        guard !channel.elementsEqual("user:\(user(client))".utf8) else {
+            report.foreign += 1
+            return
+        }
+        report.unasked += 1
+        let name = JSONText.name(channel, hasEscapes: envelope.escapes, limit: Name.lengthMax) ?? .empty
+        check?.unasked("\(envelope.kind)", name, by: client)
     }
 
     private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {
@@ -99,8 +118,7 @@ extension Swarm {
             noteEpoch(position, client)
             guard let offset = envelope.offset, let position else { return count("ackWithoutOffset") }
             check?.acknowledged(
-                Name(trusted: Array("\(run)-\(client)-\(request.context)".utf8)), in: rooms[bots[client].room].name, at: position,
-                by: client)
+                Name(trusted: Array("\(run)-\(client)-\(request.context)".utf8)), envelope, message, at: position, by: client)
             let told = RoomJournal.Message(bot: UInt32(client), sequence: UInt32(truncatingIfNeeded: request.context))
             judge(rooms[bots[client].room].journal.acknowledge(told, at: offset))
         default: break
@@ -110,7 +128,8 @@ extension Swarm {
     private func delivery(
         _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int, _ subscription: Int?, _ order: Subscription.Order
     ) {
-        guard subscription != nil, let offset = envelope.offset else {
+        guard subscription != nil else { return unasked(envelope, message, client) }
+        guard let offset = envelope.offset else {
             report.foreign += 1
             return
         }

@@ -229,9 +229,13 @@ final class Swarm: FleetHandler {
 
     // MARK: Connections
 
+    static let device = "swarm"
+
+    func user(_ client: Int) -> String { options.part.count > 1 ? "bot-\(options.part.index).\(client)" : "bot-\(client)" }
+
     func opening(for client: Int, to url: HubURL) -> ClientOpening {
-        let user = options.part.count > 1 ? "bot-\(options.part.index).\(client)" : "bot-\(client)"
-        var target = url.prefix + "/v1/ws?device=swarm"
+        let user = user(client)
+        var target = url.prefix + "/v1/ws?device=" + Self.device
         var headers: [(name: String, value: String)] = []
         if let tokens {
             headers.append((name: "Authorization", value: "Bearer " + tokens.token(for: user)))

@@ -120,7 +120,7 @@ final class Follower: FleetHandler {
         case .system, .resync:
             if let line = EnvelopeText.system([UInt8](message)) { output.note(line) }
         case .violation(let error): finish(.refused("\(hub.url) sends something that is no envelope (\(error.message)); is it a hub?"))
-        case .members, .ignored: break
+        case .members, .early, .ignored: break
         }
         if output.isGone { finish(nil) }
     }

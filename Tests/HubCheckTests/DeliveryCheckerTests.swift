@@ -46,7 +46,13 @@ struct DeliveryCheckerTests {
             ([], [.lost: 1]),
             ([1, 3, 4], [.gap: 1]),
             ([1, 2, 2, 3, 4], [.twice: 1]),
-            ([1, 2, 4, 3], [.gap: 1, .twice: 1]),
+            ([1, 2, 4, 3], [.outOfOrder: 1]),
+            ([4, 3, 2, 1], [.outOfOrder: 3]),
+            ([2, 1, 3, 4], [.outOfOrder: 1]),
+            ([2, 3, 4], [.gap: 1]),
+            ([1, 4, 2], [.outOfOrder: 1, .gap: 1]),
+            ([1, 3, 2, 2, 4], [.outOfOrder: 1, .twice: 1]),
+            ([1, 3, 2, 4, 2, 1], [.outOfOrder: 1, .twice: 2]),
         ] as [([Int], [CheckReport.Fault: UInt64])])
     func live(_ offsets: [Int], _ faults: [CheckReport.Fault: UInt64]) {
         var checker = DeliveryChecker()
@@ -128,6 +134,7 @@ struct DeliveryCheckerTests {
             ([3, 4], [.gap]),
             ([], [.falseRecovery]),
             ([1, 2, 3, 4], [.twice]),
+            ([2, 4, 3], [.outOfOrder]),
         ] as [([Int], [CheckReport.Fault])])
     func recovered(_ page: [Int], _ faults: [CheckReport.Fault]) {
         var checker = DeliveryChecker()
@@ -305,6 +312,87 @@ struct DeliveryCheckerTests {
         for number in 1...2 { swapped.sent(message(number), to: room, by: 0) }
         for (number, offset) in [(2, 1), (1, 2)] { swapped.acknowledged(message(number), in: room, at: place(UInt64(offset)), by: 0) }
         #expect(swapped.finish().counts == [.outOfOrder: 1])
+    }
+
+    @Test("what hasn't come late by the end of a subscription is a gap, once, and what comes late on the next one came before")
+    func lateNeverCame() {
+        for end in 0..<4 {
+            var checker = DeliveryChecker()
+            subscribe(&checker, at: 0)
+            publish(1...4, &checker)
+            receive([1, 4], &checker)
+            switch end {
+            case 0: checker.ended(1)
+            case 1: checker.unsubscribed(room, by: 1)
+            case 2: checker.announced(room, at: place(4), by: 1)
+            default: subscribe(&checker, at: 4, from: 4, recovered: true)
+            }
+            #expect(checker.report.counts == [.gap: 1])
+            if end > 1 {
+                receive([2], &checker)
+                #expect(checker.finish().counts == [.gap: 1, .twice: 1])
+            }
+        }
+    }
+
+    @Test("what comes late is judged like all else: it stands where it stands for others, and once")
+    func lateContradicts() {
+        var checker = DeliveryChecker()
+        subscribe(&checker, at: 0)
+        publish(1...3, &checker)
+        receive([1, 3], &checker)
+        var again = checker
+        checker.received(message(9), in: room, at: place(2), by: 1)
+        #expect(checker.finish().counts == [.outOfOrder: 1, .contradiction: 1])
+        again.received(message(1), in: room, at: place(2), by: 1)
+        #expect(again.finish().counts == [.outOfOrder: 1, .twice: 1, .contradiction: 1])
+    }
+
+    @Test("what was under way on a connection that ended may be overtaken on the next; what was acknowledged before may not")
+    func orderOverConnections() {
+        /// Sends 1 and, over the next connection, 2, which are placed the other way round.
+        func placed(_ first: Int, _ second: Int, acknowledged: Bool, ends: Bool) -> [CheckReport.Fault: UInt64] {
+            var checker = DeliveryChecker()
+            subscribe(&checker, at: 0)
+            checker.sent(message(1), to: room, by: 0)
+            if acknowledged { checker.acknowledged(message(1), in: room, at: place(UInt64(first)), by: 0) }
+            if ends { checker.ended(0) }
+            checker.sent(message(2), to: room, by: 0)
+            checker.acknowledged(message(2), in: room, at: place(UInt64(second)), by: 0)
+            for offset in 1...2 {
+                checker.received(message(offset == first ? 1 : 2), in: room, at: place(UInt64(offset)), by: 1)
+            }
+            // What stands behind the last ack may have been taken back.
+            checker.sent(message(3), to: room, by: 5)
+            checker.acknowledged(message(3), in: room, at: place(3), by: 5)
+            receive([3], &checker)
+            return checker.finish().counts
+        }
+        for acknowledged in [false, true] {
+            for ends in [false, true] { #expect(placed(1, 2, acknowledged: acknowledged, ends: ends) == [:]) }
+        }
+        #expect(placed(2, 1, acknowledged: false, ends: false) == [.outOfOrder: 1], "one connection, one order")
+        #expect(placed(2, 1, acknowledged: false, ends: true) == [:], "nobody said where it was")
+        #expect(placed(2, 1, acknowledged: true, ends: true) == [.outOfOrder: 1], "it had its place")
+    }
+
+    @Test("an ack of what was never sent to that channel contradicts")
+    func acknowledgedElsewhere() {
+        var checker = DeliveryChecker()
+        subscribe(&checker, at: 0)
+        publish(1...1, &checker)
+        receive([1], &checker)
+        checker.acknowledged(message(1), in: "room:2", at: place(1), by: 0)
+        #expect(checker.finish().counts == [.contradiction: 1])
+    }
+
+    @Test("what comes without a subscription is unasked, in whatever channel")
+    func unasked() {
+        var checker = DeliveryChecker()
+        publish(1...1, &checker)
+        receive([1], &checker)
+        checker.unasked("room:2", "got typing", by: 1)
+        #expect(checker.finish().counts == [.unasked: 2])
     }
 
     @Test("a run in which nothing was acknowledged or delivered isn't clean: it proves nothing")

@@ -161,6 +161,17 @@ struct JournalReaderTests {
         #expect(try judge(lines).counts == [.contradiction: 1])
     }
 
+    @Test("an ack that names another message or channel than was asked contradicts")
+    func acknowledgesAnother() throws {
+        for (field, other) in [
+            (#""messageId":"m1""#, #""messageId":"m2""#), (#""channel":"r""#, #""channel":"q""#), (#""messageId":"m1""#, #""messageId":7"#),
+        ] {
+            var lines = opening + [delivery(7, 1)]
+            lines[5] = lines[5].replacingOccurrences(of: field, with: other)
+            #expect(try judge(lines).counts == [.contradiction: 1], "\(other)")
+        }
+    }
+
     @Test("what was refused for good and came all the same contradicts; what may have happened before the refusal doesn't")
     func refusedYetDelivered() throws {
         func judged(_ answer: String, retried: Bool = false) throws -> [CheckReport.Fault: UInt64] {

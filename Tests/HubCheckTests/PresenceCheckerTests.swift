@@ -113,6 +113,55 @@ struct PresenceCheckerTests {
         #expect(checker.counts == [.staleAway: 1])
     }
 
+    /// User 0 with a phone and a laptop that are online; the laptop asks for away at 18 s and has its answer at 19 s. Watcher 7 isn't told.
+    private func laptopAway() -> PresenceChecker {
+        var checker = online()
+        checker.came(0, at: at(11))
+        checker.shown(0, as: .online, at: at(11))
+        return checker
+    }
+
+    @Test("a phone that ends beside a laptop that's away is held, however many were there when it was seen online; then it's stale")
+    func heldBesideAnother() {
+        var checker = laptopAway()
+        checker.went(0, at: at(20))
+        checker.shown(0, as: .away, at: at(20))
+        checker.judge(at(39))
+        #expect(checker.counts.isEmpty)
+        checker.judge(at(40))
+        #expect(checker.counts == [.staleAway: 1])
+    }
+
+    @Test("also where the laptop's answer comes after the phone's end, and where a connection came to nothing in between")
+    func heldBeforeTheAnswer() {
+        var answered = laptopAway()
+        answered.went(0, at: at(18))
+        answered.shown(0, as: nil, at: at(18))
+        answered.shown(0, as: .away, at: at(19))
+        answered.judge(at(38))
+        #expect(answered.counts.isEmpty)
+        answered.judge(at(39))
+        #expect(answered.counts == [.staleAway: 1])
+        var failed = laptopAway()
+        failed.went(0, wasAway: true, at: at(12))
+        failed.shown(0, as: nil, at: at(20))
+        failed.failed(0, at: at(21))
+        failed.shown(0, as: .away, at: at(21))
+        failed.judge(at(40))
+        #expect(failed.counts.isEmpty)
+    }
+
+    @Test("one that was surely away, or ended long ago, holds nothing")
+    func notHeld() {
+        for (end, wasAway) in [(20, true), (5, false)] as [(UInt64, Bool)] {
+            var checker = laptopAway()
+            checker.went(0, wasAway: wasAway, at: at(end))
+            checker.shown(0, as: .away, at: at(20))
+            checker.judge(at(25))
+            #expect(checker.counts == [.staleAway: 1])
+        }
+    }
+
     @Test("online of somebody who has been away for long is false; shortly after the turn it's old news")
     func falseBack() {
         var checker = online()
@@ -146,12 +195,13 @@ struct PresenceCheckerTests {
         #expect(checker.counts.isEmpty && checker.judged == 0)
     }
 
-    @Test("users that nobody watches, and watchers that watch somebody else, are passed over")
+    @Test("who is told of somebody whom it doesn't watch never asked for it")
     func strangers() {
         var checker = made()
         #expect(checker.told(8, of: 0, .online, version: 1, at: at(2)) == false)
         #expect(checker.told(7, of: 5, .online, version: 1, at: at(2)) == false)
         #expect(checker.told == 2)
+        #expect(checker.counts == [.unasked: 2])
     }
 }
 
@@ -169,6 +219,21 @@ struct EphemeralCheckerTests {
         checker.typing(true, sequence: 4, from: 1, in: 0, to: 2, at: at(3))
         checker.typing(false, sequence: 3, from: 1, in: 0, to: 2, at: at(4))
         #expect(checker.counts == [.typingTwice: 1, .typingOutOfOrder: 1])
+    }
+
+    @Test("signs of a connection that ended may come behind those of the next one; those of one connection may not")
+    func overtaken() {
+        var checker = EphemeralChecker(stopsWithin: .seconds(10))
+        checker.cut(1, after: 0)
+        checker.cut(1, after: 4)
+        checker.cut(1, after: 4)
+        checker.typing(true, sequence: 5, from: 1, in: 0, to: 2, at: at(1))
+        for sequence in [3, 4] as [UInt32] { checker.typing(true, sequence: sequence, from: 1, in: 0, to: 2, at: at(2)) }
+        #expect(checker.counts.isEmpty)
+        checker.typing(true, sequence: 7, from: 1, in: 0, to: 2, at: at(3))
+        checker.cut(1, after: 7)
+        checker.typing(false, sequence: 6, from: 1, in: 0, to: 2, at: at(4))
+        #expect(checker.counts == [.typingOutOfOrder: 1])
     }
 
     @Test("what was seen on a connection before this one isn't stuck")

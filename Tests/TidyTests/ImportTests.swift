@@ -17,7 +17,7 @@ struct ImportTests {
         "HubToken": ["HubBase", "HubCore", "HubWire", "COpenSSL"],
         "HubConsole": ["HubBase", "HubWire"],
         // Glibc: for the logarithm.
-        "HubSwarm": ["HubBase", "HubClient", "HubCheck", "Glibc"],
+        "HubSwarm": ["HubBase", "HubClient", "HubCheck", "HubWire", "Glibc"],
         "HubCheck": ["HubBase", "HubWire"],
         "HubGateway": [
             "HubBase", "HubCore", "HubWire", "HubNet", "HubRedis", "HubFetch", "HubToken", "COpenSSL", "CHubShims", "Glibc",
