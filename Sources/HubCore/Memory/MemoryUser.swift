@@ -51,61 +51,85 @@ final class MemoryUser {
         trail = other.trail
         trailEnds = other.trailEnds
         ends = other.ends
-        grace = other.grace
-        close = other.close
-        awaited = other.awaited
+        if let left = other.leaving {
+            leave {
+                $0.awaited = left.awaited
+                $0.goodbye = left.goodbye
+                $0.close = left.close
+            }
+        }
     }
 
     private final class Leaving {
-        var grace: (began: Instant, ends: Instant)?
-        var close: PresenceTransition?
         var awaited: [Awaited] = []
+        var goodbye: Instant?
+        var close: (transition: PresenceTransition, at: Instant)?
     }
 
-    /// A connection that was online and ended without a goodbye beside one that is away: it counts as online until its end.
+    /// A connection that counted and ended without a goodbye: it goes on counting until its end.
     struct Awaited {
         var connection: Connection
-        var began: Instant
         var ends: Instant
     }
+
+    /// Of one user, so many that are awaited are told apart.
+    static let awaitedMax = 4
 
     private func leave(_ body: (Leaving) -> Void) {
         let leaving = leaving ?? Leaving()
         body(leaving)
         self.leaving = leaving
+        if leaving.awaited.isEmpty && leaving.goodbye == nil { self.leaving = nil }
     }
 
-    /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
-    var grace: (began: Instant, ends: Instant)? {
-        get { leaving?.grace }
-        set {
-            if newValue != nil {
-                leave { $0.grace = newValue }
-            } else if awaited.isEmpty {
-                leaving = nil
-            } else {
-                leave { $0.grace = nil }
+    var awaited: [Awaited] { leaving?.awaited ?? [] }
+
+    /// Since when the last one's goodbye waits for the next sweep, where others may still have to register again.
+    var goodbye: Instant? {
+        get { leaving?.goodbye }
+        set { if leaving != nil || newValue != nil { leave { $0.goodbye = newValue } } }
+    }
+
+    /// The last end, while one is awaited or a goodbye waits; it's gone with them.
+    var close: (transition: PresenceTransition, at: Instant)? {
+        get { leaving?.close }
+        set { if leaving != nil || newValue != nil { leave { $0.close = newValue } } }
+    }
+
+    func stay() { leaving = nil }
+
+    /// Beyond what is told apart, one goes that makes no difference to the state any more: the first of its own kind, which this one outlasts,
+    /// or else the first of all, which others outlast.
+    func wait(for connection: Connection, until ends: Instant) {
+        if awaited.count >= MemoryUser.awaitedMax {
+            _ = removeEarliest { $0.state == connection.state } || removeEarliest { _ in true }
+        }
+        leave { $0.awaited.append(Awaited(connection: connection, ends: ends)) }
+    }
+
+    /// One that comes ends the waiting for one: of its device, and of a state that it has itself.
+    func comeBack(_ device: Name, as state: ConnectionState) {
+        func remove(_ wanted: ConnectionState) -> Bool {
+            removeEarliest { other in
+                other.state == wanted && (other.device == device || DeviceName.isStandard(other.device) && DeviceName.isStandard(device))
             }
         }
+        _ = state == .online && remove(.online) || remove(.away)
     }
 
-    var awaited: [Awaited] {
-        get { leaving?.awaited ?? [] }
-        set { if leaving != nil || !newValue.isEmpty { leave { $0.awaited = newValue } } }
+    private func removeEarliest(where matches: (Connection) -> Bool) -> Bool {
+        let places = awaited.indices.filter { matches(awaited[$0].connection) }
+        guard let place = places.min(by: { awaited[$0].ends < awaited[$1].ends }) else { return false }
+        leave { $0.awaited.remove(at: place) }
+        return true
     }
 
     /// Takes out those whose time is over by `now`; the last one, nil when there was none.
     func removeAwaited(at now: Instant) -> Awaited? {
         let over = awaited.filter { $0.ends <= now }
         guard !over.isEmpty else { return nil }
-        awaited = awaited.filter { $0.ends > now }
+        leave { $0.awaited.removeAll { $0.ends <= now } }
         return over.max { $0.ends < $1.ends }
-    }
-
-    /// What began it; it goes with it.
-    var close: PresenceTransition? {
-        get { leaving?.close }
-        set { if leaving != nil || newValue != nil { leave { $0.close = newValue } } }
     }
 
     /// Where it stands in the store's list.
@@ -122,9 +146,12 @@ final class MemoryUser {
     func bringNear(_ end: Instant) {
         if let first { self.first?.leaseEnds = min(first.leaseEnds, end) }
         for place in others.indices { others[place].leaseEnds = min(others[place].leaseEnds, end) }
-        if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
-        for place in awaited.indices { awaited[place].ends = min(awaited[place].ends, end) }
         queuedDue = .distantFuture
+        guard leaving != nil else { return }
+        leave {
+            $0.goodbye = $0.goodbye.map { min($0, end) }
+            for place in $0.awaited.indices { $0.awaited[place].ends = min($0.awaited[place].ends, end) }
+        }
     }
 
     var change: PresenceChange { PresenceChange(user: name, status: status, version: version, lastSeen: changedAt) }
@@ -141,17 +168,24 @@ final class MemoryUser {
         }
         return status
     }
-    var aggregate: PresenceStatus { awaited.isEmpty ? real : .online }
-    /// Without those that are awaited.
+    /// What others are shown: one that is awaited counts like one that is there; while nobody is there and somebody is awaited, it's what they
+    /// were told.
+    var aggregate: PresenceStatus {
+        let real = real
+        if awaited.isEmpty || real == .online { return real }
+        if real == .offline { return status }
+        return awaited.contains { $0.connection.state == .online } ? .online : real
+    }
+    /// Without those that are awaited: offline exactly where nobody that counts is there.
     var real: PresenceStatus {
         let one = first.map { MemoryUser.aggregate(CollectionOfOne($0)) } ?? .offline
         let more = MemoryUser.aggregate(others)
         return one == .online || more == .offline ? one : more
     }
 
-    /// When something next has to be looked at: the first lease to run out, or the end of grace.
+    /// When something next has to be looked at: the first lease to run out, the end of a grace, a goodbye that waits.
     var nextDue: Instant {
-        let due = others.reduce(min(grace?.ends ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
+        let due = others.reduce(min(goodbye ?? .distantFuture, first?.leaseEnds ?? .distantFuture)) { min($0, $1.leaseEnds) }
         return awaited.reduce(due) { min($0, $1.ends) }
     }
 
@@ -165,7 +199,10 @@ final class MemoryUser {
         }
     }
 
-    func has(_ connection: Name) -> Bool { first?.connection == connection || others.contains { $0.connection == connection } }
+    func state(of connection: Name) -> ConnectionState? {
+        if let first, first.connection == connection { return first.state }
+        return others.first { $0.connection == connection }?.state
+    }
 
     /// nil when there is no such connection.
     func remove(_ connection: Name) -> Connection? {
@@ -176,9 +213,6 @@ final class MemoryUser {
         guard let place = others.firstIndex(where: { $0.connection == connection }) else { return nil }
         return others.remove(at: place)
     }
-
-    /// Whether none is there that counts.
-    var isOffline: Bool { aggregate == .offline }
 
     func renewLease(of connection: Name, until ends: Instant) -> Bool {
         if first?.connection == connection {
