@@ -173,13 +173,14 @@ package struct PresenceRecord: Sendable, Equatable {
 
     package var change: PresenceChange
     package var connections: [Connection]
-    /// Milliseconds until the user goes offline, when the last connection is gone and grace runs.
+    /// Milliseconds until the user goes offline, when nobody that counts lives, but one may still come back.
     package var graceLeft: UInt64?
     /// The store's clock when it was read: milliseconds since 1970.
     package var now: UInt64
     /// Milliseconds for which the user is shown online still, though all connections left are away: one that was online ended without a goodbye.
     package var awaitedLeft: UInt64?
-    /// While grace runs, or one is awaited: the close that began it (its version is 0, its status what the user will be).
+    /// With `graceLeft` the last end of a connection that counted, with `awaitedLeft` that of the one that is awaited, where it was the last: its
+    /// version is 0, its status offline.
     package var close: PresenceTransition?
     /// Oldest first, `PresenceTransition.kept` at most; empty unless it was asked for.
     package var transitions: [PresenceTransition] = []

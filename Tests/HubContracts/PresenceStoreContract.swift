@@ -46,6 +46,16 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("a page loaded again beside a device that is away is no event, issue 5 point 2", reloadBesideAway),
         PresenceStoreCheck("who doesn't come back beside a device that is away is away after grace, once", awayAfterGrace),
         PresenceStoreCheck("one grace for all: nobody is gone before the last of them is over", graceOfTwo),
+        PresenceStoreCheck(
+            "a page loaded again is no event, whoever else leaves, turns away or turns invisible meanwhile", othersGoInGrace),
+        PresenceStoreCheck(
+            "who comes as away takes nothing from one that was online, before that one's own grace is over", awayComesInGrace),
+        PresenceStoreCheck("a device that is away is waited for as well", awayIsAwaited),
+        PresenceStoreCheck("one that comes back ends the waiting for itself, not for the others, decision 0322", oneForOne),
+        PresenceStoreCheck("however many are lost at once, the last one's grace counts", manyAwaited),
+        PresenceStoreCheck(
+            "who turns invisible looks like who leaves, whatever else is there, presence.md Who sees what", invisibleLooksLikeLeaving),
+        PresenceStoreCheck("an invisible user whose record was lost looks like one who is gone, decision 0323", lostAndInvisible),
         PresenceStoreCheck("a late close after grace and reconnect takes nothing away", lateClose),
         PresenceStoreCheck("a close that comes twice takes effect once", closeTwice),
         PresenceStoreCheck("a lease that isn't renewed ends the user once, whoever sweeps", expiredOnce),

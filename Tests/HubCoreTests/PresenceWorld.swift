@@ -57,19 +57,25 @@ final class PresenceWorld: PresenceStoreDelegate {
     var clients: [Name: Client] = [:]
     let users: [Name]
     /// Of those, who is never anything but invisible: nobody may ever hear of them.
-    private let hidden: Set<Name>
+    let hidden: Set<Name>
     /// Who comes invisibly: decided apart, so that the other choices of a seed stay what they were.
-    private var hiding: Chance
+    var hiding: Chance
     let timers: PresenceTimers
+    /// What the operations that the store took ask for.
+    private var ledger: PresenceLedger
+    /// Runs in which whoever is left does something while one is awaited; chosen apart, like who comes invisibly.
+    let isCrowded: Bool
+    var mood: Chance
+    var errands: [(at: Instant, run: () -> Void)] = []
     /// The last event of each user; none after its record was lost.
     private var lastEvent: [Name: PresenceChange] = [:]
     private var lastVersion: [Name: UInt64] = [:]
-    private var lastName = 0
+    var lastName = 0
     private var lastIncarnation: UInt64 = 0
     private var stored: [PresenceChange] = []
     /// Status requests by tag, and the node that owes the answer.
-    private var waiting: [UInt64: Node] = [:]
-    private var lastTag: UInt64 = 0
+    var waiting: [UInt64: Node] = [:]
+    var lastTag: UInt64 = 0
     private var isStoreDown = false
     private var remembered: MemoryPresenceStore.Memory?
     private(set) var hasLostData = false
@@ -82,7 +88,12 @@ final class PresenceWorld: PresenceStoreDelegate {
         timers.awayAfter = .seconds(5)
         // Versions that tell no more of the time than that, in every fourth run.
         if seed % 4 == 3 { timers.lastSeenStep = .seconds(30) }
+        isCrowded = [0, 2, 5].contains(seed % 7)
+        // Time for several to do something in.
+        if isCrowded { timers.grace = .milliseconds(1_500) }
         self.timers = timers
+        ledger = PresenceLedger(timers: timers)
+        mood = Chance(seed: seed &+ 0x6772_6163_65)
         let hidden = (0..<3).map { Name(trusted: [UInt8]("hidden-\($0)".utf8)) }
         users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) } + hidden
         self.hidden = Set(hidden)
@@ -117,6 +128,9 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func turn(_ span: Span) {
         now = now + span
+        let due = errands.filter { $0.at <= now }
+        errands.removeAll { $0.at <= now }
+        for errand in due { errand.run() }
         while let next = underWay.first, next.at <= now {
             _ = underWay.popFirst()
             next.arrive(false)
@@ -148,12 +162,14 @@ final class PresenceWorld: PresenceStoreDelegate {
                 if node.isCut {
                     node.machine.applied(.failure(cut), tag: tag, at: now)
                 } else {
+                    ledger.asked(operations, tag: tag, at: storeNow)
                     store.apply(operations, partition: partition, tag: tag, at: storeNow)
                 }
             case .refresh(let renewal, let partition, let tag):
                 if node.isCut {
                     node.machine.refreshed(.failure(cut), tag: tag, at: now)
                 } else {
+                    ledger.asked(renewal, tag: tag, at: storeNow)
                     store.refresh(renewal, partition: partition, tag: tag, at: storeNow)
                 }
             case .sweep(let partition, let tag):
@@ -200,51 +216,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         }
     }
 
-    // MARK: What clients and fate do
-
-    func connect() {
-        lastName += 1
-        let node = chance.next() % 2 == 0 ? 0 : 1
-        var user = users[Int(chance.next() % 12)]
-        let isHidden = hiding.next() % 6 == 0
-        if isHidden && hiding.next() % 2 == 0 { user = users[12 + Int(hiding.next() % 3)] }
-        let status = isHidden ? Payload.Status.invisible : .online
-        let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
-        clients[connection] = Client(
-            user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
-        nodes[node].hear(at: now) {
-            $0.connected(connection: connection, user: user, device: "phone", since: 1, status: status, at: $1)
-        }
-    }
-
-    /// In an order that the seed decides, not the dictionary.
-    private var sortedClients: [Name] { clients.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) } }
-
-    func someClient() -> Name? {
-        let names = sortedClients
-        return names.isEmpty ? nil : names[Int(chance.next() % UInt64(names.count))]
-    }
-
-    func close(clean: Bool) {
-        guard let connection = someClient(), let client = clients.removeValue(forKey: connection) else { return }
-        nodes[client.node].hear(at: now) { $0.closed(connection: connection, clean: clean, at: $1) }
-    }
-
-    func setStatus() {
-        guard let connection = someClient(), !nodes[clients[connection]!.node].isPaused else { return }
-        var status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
-        if hidden.contains(clients[connection]!.user) { status = .invisible }
-        lastTag += 1
-        let node = nodes[clients[connection]!.node]
-        waiting[lastTag] = node
-        // While its node is cut off a request is refused, and nothing changes.
-        if !node.machine.isStale {
-            clients[connection]!.asked = status
-            clients[connection]!.steadySince = now
-            clients[connection]!.lastActive = now
-        }
-        node.machine.requested(connection: connection, status: status, tag: RequestTag(high: 99, low: lastTag), at: now)
-    }
+    // MARK: What fate does
 
     func cut(_ number: Int) {
         guard !nodes[number].isCut else { return }
@@ -300,9 +272,11 @@ final class PresenceWorld: PresenceStoreDelegate {
     func jump(ahead: Bool, losesRecords: Bool) {
         if !ahead && hasLostData { return }
         if !ahead { hasGoneBack = true }
+        ledger.clockJumped()
         shift += ahead ? 3_600_000_000_000 : -3_600_000_000_000
         if ahead && losesRecords {
             for user in users { store.forgetRecord(of: user) }
+            ledger.forgetAll(mayShow: [])
             lastEvent = [:]
             hasLostData = true
         }
@@ -322,6 +296,7 @@ final class PresenceWorld: PresenceStoreDelegate {
         store.setHealth(.down("restart"))
         store.advance(at: now)
         store.comeBack(to: memory)
+        ledger.forgetAll(mayShow: users)
         lastEvent = [:]
         store.setHealth(.up)
         remembered = nil
@@ -332,15 +307,18 @@ final class PresenceWorld: PresenceStoreDelegate {
         guard !hasGoneBack else { return }
         hasLostData = true
         store.loseAllData()
+        ledger.forgetAll(mayShow: [])
         lastEvent = [:]
         hurtAll()
     }
 
-    func forgetRecord() {
+    func forgetRecord() { forgetRecord(of: users[Int(chance.next() % 12)]) }
+
+    func forgetRecord(of user: Name) {
         guard !hasGoneBack else { return }
         hasLostData = true
-        let user = users[Int(chance.next() % 12)]
         store.forgetRecord(of: user)
+        ledger.forget(user)
         lastEvent[user] = nil
         hurtAll()
     }
@@ -367,6 +345,9 @@ final class PresenceWorld: PresenceStoreDelegate {
             let expected = truth(of: user)
             if hidden.contains(user), stored.version != 0 || nodes.contains(where: { ($0.seen[user]?.version ?? 0) != 0 }) {
                 problem("\(user), who was never shown, is known: \(stored)")
+            }
+            if !ledger.shown.contains(user), stored.version != 0 || stored.lastSeen != 0 {
+                problem("\(user), whose record was lost and who wasn't shown since, can be told from who is gone: \(stored)")
             }
             if stored.status != expected { problem("in the end \(user) is \(stored.status) in the store, in truth \(expected)") }
             for (number, node) in nodes.enumerated() {
@@ -401,8 +382,14 @@ final class PresenceWorld: PresenceStoreDelegate {
         if lastArrival <= now { arrive(false) } else { underWay.append((at: lastArrival, arrive: arrive)) }
     }
 
-    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
-    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { answer(result, tag) { $0.refreshed($1, tag: tag, at: $2) } }
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) {
+        ledger.applied(result, tag: tag)
+        answer(result, tag) { $0.applied($1, tag: tag, at: $2) }
+    }
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) {
+        ledger.refreshed(result, tag: tag)
+        answer(result, tag) { $0.refreshed($1, tag: tag, at: $2) }
+    }
     func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) {
         answer(result, tag) { $0.swept($1, partition: partition, tag: tag, at: $2) }
     }
@@ -428,6 +415,7 @@ final class PresenceWorld: PresenceStoreDelegate {
                 problem("\(change) repeats the state of \(last)")
             }
             if change.status == .offline { judgeOffline(change.user, "the feed said") }
+            if let wrong = ledger.judge(change, at: storeNow) { problem(wrong) }
             lastVersion[change.user] = change.version
             lastEvent[change.user] = change
         }

@@ -19,25 +19,27 @@ local function up(key, trail, kind, connection, value, floor, user)
   if type(added) == 'table' and added.err then return '!' .. added.err end
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
-  -- Whoever it is: online is what was held.
-  if real == 'online' then awaitNoMore(key, user, awaited) end
-  if state ~= 'offline' then
+  local isHidden, wasShown = isInvisible(value), held and not isInvisible(held)
+  if #awaited > 0 and not isHidden and not wasShown and kind ~= 'r' then comeBack(key, user, value, awaited) end
+  if real ~= 'offline' then
     redis.call('ZREM', GRACE, user)
-  elseif not fields.s and floor == 0 then
-    -- Nobody has ever seen this user, and nobody does now: there's no state to keep.
-    return '0'
-  elseif fields.s and fields.s ~= 'offline' and isInGrace(user) then
+  elseif not fields.s then
+    -- Nobody has ever seen this user, or the record was lost since; nobody does now, so there's no state to keep, as there's none of who is gone.
+    return text(floor)
+  elseif fields.s == 'offline' then
+    return fields.v
+  elseif wasShown then
+    -- Turning invisible is leaving.
+    if isToldLater(key, user, 'i', connection, value, awaited) then return fields.v end
+  elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
     return fields.v
   end
   -- Behind what the node knows, the record has lost its last changes: watchers, who know them, would pass over what it says from now on.
-  local isBehind = fields.s == state and floor > (tonumber(fields.v or '') or 0)
+  local isBehind = not isHidden and fields.s == state and floor > (tonumber(fields.v or '') or 0)
   if fields.s == state and not isBehind then return fields.v or '0' end
   local v = version(fields, floor, step)
   local at = isBehind and tonumber(fields.t or '') or now
-  -- Lost, and invisible now: there's nothing to tell, and no moment to name.
-  local isSilent = not fields.s and (kind == 'r' or state == 'offline')
-  if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
   local cause
   if isBehind then
@@ -47,12 +49,13 @@ local function up(key, trail, kind, connection, value, floor, user)
   elseif not held then
     cause = 'c'
   elseif kind == 's' then
-    cause = string.sub(value, 1, 1)
+    cause = letter(value)
   else
-    cause = idly[string.sub(value, 1, 1)]
+    cause = idly[letter(value)]
   end
-  if fields.s or state ~= 'offline' then note(trail, trailTTL, cause, state, v, now, '', place(connection, value)) end
-  if not isSilent then event(user, fields.s, state, v, at) end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
+  -- A record that was lost is no transition.
+  if fields.s or kind ~= 'r' then event(user, fields.s, state, v, at) end
   return text(v)
 end
 
@@ -63,28 +66,20 @@ local function down(key, trail, kind, connection, grace, floor, user)
   if not fields then return '0' end
   if not held then return fields.v or '0' end
   redis.call('HDEL', key, 'c:' .. connection)
-  local cause = kind == 'x' and 'x' or 'l'
-  if real == 'offline' then
-    if not fields.s or fields.s == 'offline' then
-      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
-      return fields.v or '0'
-    end
-    -- It isn't the one that the grace waits for.
-    if isInvisible(held) and (#awaited > 0 or isInGrace(user)) then return fields.v end
-    -- One grace for all: a goodbye beside one that is awaited waits for that one.
-    grace = math.max(grace, awaitNoMore(key, user, awaited) - now)
-    state = real
-    -- A clean leave is told at once, but not while others may still have to register again.
-    if grace > 0 or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
-      redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, held))
-      redis.call('ZADD', GRACE, text(now + grace), user)
-      return fields.v
-    end
+  local told = fields.s or 'offline'
+  if real == 'offline' and told == 'offline' then
+    if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+    return fields.v or '0'
   end
-  -- The grace is for what others would see of a page that is loaded again: also where it's still away without it.
-  if grace > 0 and real == 'away' and fields.s == 'online' and string.sub(held, 1, 1) == 'o' then
-    redis.call('HSET', key, 'c:~' .. connection, held, 'l', text(now) .. ';' .. cause .. place(connection, held))
-    redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
+  local cause = kind == 'x' and 'x' or 'l'
+  if isInvisible(held) then
+    -- It isn't the one that is waited for.
+    if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
+  elseif grace > 0 and told ~= 'offline' then
+    -- Whoever else is there may go, or be away, before it's back: it counts until then.
+    await(key, user, connection, held, awaited, grace)
+    return fields.v
+  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited) then
     return fields.v
   end
   if fields.s == state then return fields.v end
