@@ -234,6 +234,12 @@ final class CommandEncoder {
                 out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)
                 out.argument(decimal: grace.milliseconds)
+            case .ended(let grace, let ago, let told):
+                out.argument(operation.isAsked ? "x" : "-")
+                out.argument(operation.connection.bytes)
+                var value = "\(grace.milliseconds):\(ago.milliseconds)"
+                if let told { value += ":\(told.version):\(told.lastSeen)" }
+                out.argument([UInt8](value.utf8))
             }
             out.argument(decimal: operation.versionFloor)
             out.argument(operation.user.bytes)
@@ -316,11 +322,12 @@ final class CommandEncoder {
 
     private func inspect(_ user: Name, explains: Bool, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[Partition.of(user)]
-        out.call(.inspect, scripts, keys: 4, arguments: 2)
+        out.call(.inspect, scripts, keys: 5, arguments: 2)
         out.argument(key: prefix, KeySpace.Kind.user, user.bytes)
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(key: prefix, KeySpace.Kind.trail, user.bytes)
+        out.argument(key: prefix, KeySpace.Kind.presenceMeta)
         out.argument(user.bytes)
         out.argument(decimal: explains ? UInt64(PresenceTransition.kept) : 0)
     }

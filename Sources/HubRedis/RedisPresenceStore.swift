@@ -155,10 +155,9 @@ package final class RedisPresenceStore: PresenceStore {
         if place == 0 {
             if let time = PresenceReplies.time(reply) { call.milliseconds = time } else { call.failure = .notOurs }
         } else if place <= call.partitions.count {
-            if let until = reply.string(0)?.decimal, call.milliseconds < until { call.isWarming = true }
-            // Where it can't be told, a missing record proves nothing.
+            // Where it can't be told, a missing record proves nothing; so it is where nobody has swept yet.
+            if reply.string(0)?.decimal.map({ call.milliseconds < $0 }) ?? true { call.isWarming = true }
             if reply.isError {
-                call.isWarming = true
                 backend.foreign(.states(call), reply: place)
             }
         } else if let change = PresenceReplies.state(reply, of: call.users[place - 1 - call.partitions.count]) {

@@ -9,6 +9,8 @@ extension MemoryPresenceStore {
         case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
         case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
         case .down(let grace): down(operation, grace: grace, partition: partition, events: &events, at: now)
+        case .ended(let grace, let ago, let told):
+            down(operation, grace: grace, ago: ago, told: told, partition: partition, events: &events, at: now)
         }
     }
 
@@ -58,14 +60,28 @@ extension MemoryPresenceStore {
     }
 
     private func down(
-        _ operation: PresenceOperation, grace: Span, partition: Int, events: inout [PresenceChange], at now: Instant
+        _ operation: PresenceOperation, grace: Span, ago: Span = .zero, told: PresenceChange? = nil, partition: Int,
+        events: inout [PresenceChange], at now: Instant
     ) -> UInt64 {
         guard let user = user(operation.user, at: now) else { return 0 }
         guard let gone = user.remove(operation.connection) else { return user.version }
         let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
+        let ended = Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, ago.nanoseconds))
         if user.real == .offline {
             if user.status == .offline {
                 if !user.hasConnections { bury(user, at: now) }
+                return user.version
+            }
+            // What was told is lost, and is what holds, unless the record has moved on. Who has heard it passes over the repetition.
+            if let told, told.version > user.version {
+                user.awaited = []
+                user.grace = nil
+                let before = user.status
+                user.become(.offline, at: told.lastSeen, version: told.version)
+                if timers.versionStep > 1 { partitions[partition].top = max(told.version, partitions[partition].top ?? 0) }
+                if !user.hasConnections { bury(user, at: now) }
+                note(why, user, at: ended)
+                tell(user, from: before, partition, &events, at: now)
                 return user.version
             }
             // It isn't the one that the grace waits for.
@@ -76,16 +92,16 @@ extension MemoryPresenceStore {
             // A clean leave is told at once, but not while other connections of the user may still have to register again.
             let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
             if grace > .zero || isHeld {
-                user.grace = (began: now, ends: now + grace)
-                user.close = why.transition(.offline, version: 0, time: milliseconds(at: now))
+                user.grace = (began: ended, ends: now + grace)
+                user.close = why.transition(.offline, version: 0, time: milliseconds(at: ended))
                 schedule(user, partition: partition)
                 return user.version
             }
             if !user.hasConnections { bury(user, at: now) }
         } else if grace > .zero && user.real == .away && user.status == .online && gone.state == .online {
             // The grace is for what others would see of a page that is loaded again: also where it's still away without it.
-            user.awaited.append(MemoryUser.Awaited(connection: gone, began: now, ends: now + grace))
-            user.close = why.transition(.away, version: 0, time: milliseconds(at: now))
+            user.awaited.append(MemoryUser.Awaited(connection: gone, began: ended, ends: now + grace))
+            user.close = why.transition(.away, version: 0, time: milliseconds(at: ended))
             schedule(user, partition: partition)
             return user.version
         }

@@ -63,7 +63,10 @@ package final class MemoryPresenceStore: PresenceStore {
         precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
         if let error = faults.refusal() { return outputs.append(.applied(.failure(error), tag)) }
         let newcomers = operations.reduce(0) { count, operation in
-            if case .down = operation.kind { count } else { users[operation.user] == nil ? count + 1 : count }
+            switch operation.kind {
+            case .down, .ended: count
+            case .up, .restore: users[operation.user] == nil ? count + 1 : count
+            }
         }
         guard list.count + newcomers <= usersMax else {
             let error = WireError(.storeFull, "the embedded store holds as many users as it may", retryAfter: 2_000)
@@ -241,10 +244,11 @@ package final class MemoryPresenceStore: PresenceStore {
             let change = PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
             return PresenceRecord(change: change, connections: [], graceLeft: nil, now: milliseconds(at: now))
         }
+        let partition = partitions[Partition.of(name)]
         var change = user.change
         let live = user.connections.filter { $0.leaseEnds > now }
         // Right before any sweep: what ran out is shown, not counted.
-        if user.grace.map({ $0.ends <= now }) ?? true {
+        if now >= partition.holdUntil, user.grace.map({ $0.ends <= now }) ?? true {
             change.status = user.awaited.contains { $0.ends > now } ? .online : MemoryUser.aggregate(live)
             if user.status != .offline && change.status == .offline {
                 if let last = user.connections.filter({ $0.state != .invisible }).map(\.leaseEnds).max() {
@@ -263,6 +267,7 @@ package final class MemoryPresenceStore: PresenceStore {
         var record = PresenceRecord(
             change: change, connections: connections, graceLeft: user.grace.map { $0.ends.since(now).milliseconds },
             now: milliseconds(at: now))
+        record.kept = user.change
         let awaited = user.awaited.map(\.ends).max().flatMap { $0 > now ? $0.since(now) : nil }
         record.awaitedLeft = awaited?.milliseconds
         if user.grace != nil || awaited != nil { record.close = user.close }

@@ -2,7 +2,8 @@
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
 --       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
--- what the record keeps of the connection; of '-' and 'x' grace in ms.
+-- what the record keeps of the connection; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
+-- :version:last seen of the offline that was told of it, if it was.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -56,7 +57,10 @@ local function up(key, trail, kind, connection, value, floor, user)
   return text(v)
 end
 
-local function down(key, trail, kind, connection, grace, floor, user)
+local function down(key, trail, kind, connection, value, floor, user)
+  local graceText, ago, told, toldAt = string.match(value, '^(%d+):?(%d*):?(%d*):?(%d*)$')
+  local grace, ended = tonumber(graceText), now - (tonumber(ago) or 0)
+  told = tonumber(told)
   local fields, connections, state, held, real, awaited = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
@@ -69,6 +73,18 @@ local function down(key, trail, kind, connection, grace, floor, user)
       if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
       return fields.v or '0'
     end
+    -- Redis has lost what was told: it's what holds, unless the record has moved on. Who has heard it passes over the repetition.
+    if told and told > (tonumber(fields.v or '') or 0) then
+      awaitNoMore(key, user, awaited)
+      redis.call('ZREM', GRACE, user)
+      redis.call('HSET', key, 's', 'offline', 'v', text(told), 't', toldAt)
+      redis.call('HDEL', key, 'l')
+      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+      if step > 1 and told > (top or 0) then top, isTopNew = told, true end
+      note(trail, trailTTL, cause, 'offline', told, ended, '', place(connection, held))
+      event(user, fields.s, 'offline', told, tonumber(toldAt))
+      return text(told)
+    end
     -- It isn't the one that the grace waits for.
     if isInvisible(held) and (#awaited > 0 or isInGrace(user)) then return fields.v end
     -- One grace for all: a goodbye beside one that is awaited waits for that one.
@@ -76,14 +92,14 @@ local function down(key, trail, kind, connection, grace, floor, user)
     state = real
     -- A clean leave is told at once, but not while others may still have to register again.
     if grace > 0 or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
-      redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, held))
+      redis.call('HSET', key, 'l', text(ended) .. ';' .. cause .. place(connection, held))
       redis.call('ZADD', GRACE, text(now + grace), user)
       return fields.v
     end
   end
   -- The grace is for what others would see of a page that is loaded again: also where it's still away without it.
   if grace > 0 and real == 'away' and fields.s == 'online' and string.sub(held, 1, 1) == 'o' then
-    redis.call('HSET', key, 'c:~' .. connection, held, 'l', text(now) .. ';' .. cause .. place(connection, held))
+    redis.call('HSET', key, 'c:~' .. connection, held, 'l', text(ended) .. ';' .. cause .. place(connection, held))
     redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
     return fields.v
   end
@@ -100,7 +116,7 @@ local at = 9
 for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
   if kind == '-' or kind == 'x' then
-    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, tonumber(value), floor, user)
+    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   else
     versions[#versions + 1] = up(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   end

@@ -90,12 +90,14 @@ enum PresenceReplies {
 
     /// `inspect`: the record, right even before any sweep: leases that ran out are shown and not counted.
     static func record(_ reply: borrowing Reply, of user: Name, lease: Span) -> PresenceRecord? {
-        guard reply.elements(0) == 5, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
+        guard reply.elements(0) == 7, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
             return nil
         }
         let deadlines = reply.end(of: 2)
         let grace = reply.end(of: deadlines)
         guard let deadlineCount = reply.elements(deadlines) else { return nil }
+        let warm = reply.end(of: reply.end(of: grace))
+        let holdUntil = reply.string(reply.end(of: warm))?.decimal ?? 0
         var change = PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0)
         var connections: [PresenceRecord.Connection] = []
         var lastProof: UInt64 = 0
@@ -137,7 +139,10 @@ enum PresenceReplies {
         // Those that count: in a grace there are none, and who is invisible changes nothing of it.
         let shown = connections.filter { $0.state != .invisible }
         let isAwaited = awaitedUntil.map { $0 > now } ?? false
-        if !shown.isEmpty || isAwaited {
+        let kept = change
+        if now < holdUntil {
+            // Nobody could renew anything: what has run out since ends only after the hold.
+        } else if !shown.isEmpty || isAwaited {
             let states = shown.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
             let status: PresenceStatus = isAwaited || states.contains(.online) ? .online : states.contains(.away) ? .away : .offline
             if status == .offline && change.status != .offline { change.lastSeen = max(change.lastSeen, lastProof) }
@@ -147,6 +152,8 @@ enum PresenceReplies {
             change.status = .offline
         }
         var record = PresenceRecord(change: change, connections: connections, graceLeft: graceLeft, now: now)
+        record.kept = kept
+        record.isWarming = reply.string(warm)?.decimal.map { now < $0 } ?? true
         // Of a grace that was cancelled it may still stand there.
         if graceLeft != nil || isAwaited { record.close = close }
         if isAwaited, let awaitedUntil { record.awaitedLeft = awaitedUntil - now }
