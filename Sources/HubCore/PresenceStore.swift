@@ -80,6 +80,9 @@ package struct PresenceOperation: Sendable, Equatable {
         case restore(ConnectionState)
         /// Closed. `grace` zero for a clean leave.
         case down(grace: Span)
+        /// Closed `ago`, which the store acknowledged then and may have lost: nothing where the connection isn't there. `told`: the offline that
+        /// watchers have heard of since; where the record is older, it says that again, as it was. Else it's like `down`.
+        case ended(grace: Span, ago: Span, told: PresenceChange?)
     }
 
     package var kind: Kind
@@ -172,6 +175,10 @@ package struct PresenceRecord: Sendable, Equatable {
     }
 
     package var change: PresenceChange
+    /// What the record says, whatever has run out since and wasn't swept yet.
+    package var kept: PresenceChange
+    /// The store lost its data lately: a missing record proves nothing yet.
+    package var isWarming = false
     package var connections: [Connection]
     /// Milliseconds until the user goes offline, when nobody that counts lives, but one may still come back.
     package var graceLeft: UInt64?
@@ -187,6 +194,7 @@ package struct PresenceRecord: Sendable, Equatable {
 
     package init(change: PresenceChange, connections: [Connection], graceLeft: UInt64?, now: UInt64) {
         self.change = change
+        kept = change
         self.connections = connections
         self.graceLeft = graceLeft
         self.now = now

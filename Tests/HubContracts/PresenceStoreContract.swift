@@ -66,6 +66,10 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("restoring without a record writes no event, and the state is there again", restore),
         PresenceStoreCheck("inspect shows the connections and what is left of their leases", inspect),
         PresenceStoreCheck("inspect counts no expired lease, also before any sweep", inspectExpired),
+        PresenceStoreCheck(
+            "an end written again, and lost, is told as it was, once, below whatever has come since, decision 0324", endedAgain),
+        PresenceStoreCheck("an end written again takes away nobody else, and has a grace where nothing was told", endedBesideOthers),
+        PresenceStoreCheck("inspect counts no lease as ended in a hold, as reading doesn't", inspectHeld),
         PresenceStoreCheck("a user's transitions are kept with version, time and cause", trail),
         PresenceStoreCheck("the trail tells a loss from a goodbye from a lease that ran out, and who swept", trailOfEnds),
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),

@@ -105,6 +105,11 @@ struct PresenceLedger {
             user.awaited.append(Awaited(state: before.state, device: operation.device, until: now + grace))
             if user.awaited.count > PresenceLedger.tellsApart { user.isVagueUntil = now + grace }
             return
+        case .ended(let grace, _, _):
+            // Whether it was there, and what was told of it, the store may have lost.
+            user.connections[operation.connection] = nil
+            user.isVagueUntil = user.awaited.map(\.until).reduce(max(user.isVagueUntil, now + grace), max)
+            return
         }
         if state != .invisible { shown.insert(operation.user) }
         user.connections[operation.connection] = Connection(state: state, device: operation.device, leaseEnds: now + timers.lease)

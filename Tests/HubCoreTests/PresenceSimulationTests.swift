@@ -69,7 +69,7 @@ struct PresenceSimulationTests {
         case 0, 1: world.cut(node)
         case 2: world.crash(node)
         case 3, 4: world.pause(node)
-        case 5: world.store.failNext(Int(world.chance.next() % 4) + 1, with: WireError(.storeFull, "full"))
+        case 5: world.refuseNext(Int(world.chance.next() % 4) + 1)
         case 6:
             world.store.dropFeed(1)
             world.hurtAll()

@@ -18,6 +18,7 @@ extension PresenceWorld {
         let device = devices[Int(mood.next() % 4)]
         lastName += 1
         let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
+        knownGone.remove(user)
         clients[connection] = Client(
             user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
         nodes[node].hear(at: now) {
@@ -81,13 +82,10 @@ extension PresenceWorld {
         guard let client = clients[connection], !nodes[client.node].isPaused else { return }
         lastTag += 1
         let node = nodes[clients[connection]!.node]
-        waiting[lastTag] = node
+        waiting[lastTag] = Wish(node: node, connection: connection, status: status)
+        clients[connection]!.wishes += 1
         // While its node is cut off a request is refused, and nothing changes.
-        if !node.machine.isStale {
-            clients[connection]!.asked = status
-            clients[connection]!.steadySince = now
-            clients[connection]!.lastActive = now
-        }
+        if !node.machine.isStale { clients[connection]!.lastActive = now }
         node.machine.requested(connection: connection, status: status, tag: RequestTag(high: 99, low: lastTag), at: now)
     }
 

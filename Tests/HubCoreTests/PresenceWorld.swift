@@ -16,6 +16,8 @@ final class PresenceWorld: PresenceStoreDelegate {
         /// Since when its state, as others should see it, is the same.
         var steadySince: Instant
         var lastActive: Instant
+        /// Asked for and not answered: which of them holds isn't known.
+        var wishes = 0
     }
 
     final class Node {
@@ -70,14 +72,24 @@ final class PresenceWorld: PresenceStoreDelegate {
     /// The last event of each user; none after its record was lost.
     private var lastEvent: [Name: PresenceChange] = [:]
     private var lastVersion: [Name: UInt64] = [:]
+    private var told: [Name: [PresenceChange]] = [:]
     var lastName = 0
     private var lastIncarnation: UInt64 = 0
     private var stored: [PresenceChange] = []
     /// Status requests by tag, and the node that owes the answer.
-    var waiting: [UInt64: Node] = [:]
+    var waiting: [UInt64: Wish] = [:]
+    struct Wish {
+        var node: Node
+        var connection: Name
+        var status: Payload.Status
+    }
     var lastTag: UInt64 = 0
+    /// Whom all, who were well, knew to be gone when the store came back with older data: until something else happens nobody tells otherwise.
+    var knownGone: Set<Name> = []
     private var isStoreDown = false
     private var remembered: MemoryPresenceStore.Memory?
+    private var crashes = 0
+    private var crashesRemembered = 0
     private(set) var hasLostData = false
     private var hasGoneBack = false
     private(set) var transitions = 0
@@ -189,8 +201,16 @@ final class PresenceWorld: PresenceStoreDelegate {
             case .probe(let connection): node.probed.append(connection)
             case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }
             case .changed(let changes): for change in changes { take(change, node, isNews: true) }
-            case .presenceAck(let tag, _):
-                if waiting.removeValue(forKey: tag.low) == nil { problem("an answer that nobody waits for: \(tag)") }
+            case .presenceAck(let tag, let result):
+                guard let wish = waiting.removeValue(forKey: tag.low) else {
+                    problem("an answer that nobody waits for: \(tag)")
+                    continue
+                }
+                guard clients[wish.connection] != nil else { continue }
+                clients[wish.connection]!.wishes -= 1
+                clients[wish.connection]!.steadySince = now
+                // What is refused isn't wished any more; of what is acknowledged the last one holds.
+                if case .success = result { clients[wish.connection]!.asked = wish.status }
             }
         }
     }
@@ -202,13 +222,16 @@ final class PresenceWorld: PresenceStoreDelegate {
         // A node that was frozen tells in one go what it had missed: old news, in order.
         let isCatchingUp = now.since(node.healthySince) < .seconds(1)
         if change.status == .offline && isNews && !isCatchingUp { judgeOffline(change.user, "a node told its watchers") }
+        if isNews && change.status != .offline && knownGone.contains(change.user) {
+            problem("a node told its watchers that \(change.user), known to be gone, is there: \(change)")
+        }
         node.seen[change.user] = change
     }
 
     /// §11.3: no offline for one who always had a connection on a node that was well.
     private func judgeOffline(_ user: Name, _ what: String) {
         let settled = Span.seconds(5)
-        for (connection, client) in clients where client.user == user && client.asked != .invisible {
+        for (connection, client) in clients where client.user == user && client.asked != .invisible && client.wishes == 0 {
             let node = nodes[client.node]
             if now.since(client.steadySince) > settled && !node.isCut && !node.isPaused && now.since(node.healthySince) > settled {
                 problem("\(what) that \(user) is offline, with \(connection) open")
@@ -220,6 +243,7 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func cut(_ number: Int) {
         guard !nodes[number].isCut else { return }
+        knownGone = []
         nodes[number].isCut = true
         nodes[number].hear(at: now) { $0.storeHealth(.down("cut"), at: $1) }
     }
@@ -233,7 +257,10 @@ final class PresenceWorld: PresenceStoreDelegate {
         nodes[number].hear(at: now) { $0.storeHealth(.up, at: $1) }
     }
 
-    func pause(_ number: Int) { nodes[number].isPaused = true }
+    func pause(_ number: Int) {
+        knownGone = []
+        nodes[number].isPaused = true
+    }
 
     func resume(_ number: Int) {
         let node = nodes[number]
@@ -247,17 +274,25 @@ final class PresenceWorld: PresenceStoreDelegate {
     /// `kill -9` and a new process: its clients are gone, and nobody says so.
     func crash(_ number: Int) {
         let isCut = nodes[number].isCut
+        knownGone = []
+        crashes += 1
         clients = clients.filter { $0.value.node != number }
         nodes[number] = makeNode()
         // Nobody is left who waited there.
-        waiting = waiting.filter { entry in nodes.contains { $0 === entry.value } }
+        waiting = waiting.filter { entry in nodes.contains { $0 === entry.value.node } }
         nodes[number].isCut = isCut
         nodes[number].machine.storeHealth(isCut || isStoreDown ? .down("cut") : .up, at: now)
         startWatching(number)
     }
 
     func hurtAll() {
+        knownGone = []
         for node in nodes { node.healthySince = now }
+    }
+
+    func refuseNext(_ count: Int) {
+        knownGone = []
+        store.failNext(count, with: WireError(.storeFull, "full"))
     }
 
     func slow(_ span: Span) {
@@ -286,7 +321,10 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     var isAhead: Bool { shift > 0 }
 
-    func remember() { remembered = store.remember() }
+    func remember() {
+        remembered = store.remember()
+        crashesRemembered = crashes
+    }
 
     /// Away and back at once, without what was written since it was remembered.
     func restartWithOldData() {
@@ -298,9 +336,18 @@ final class PresenceWorld: PresenceStoreDelegate {
         store.comeBack(to: memory)
         ledger.forgetAll(mayShow: users)
         lastEvent = [:]
+        let gone = users.filter { user in
+            nodes.allSatisfy { $0.seen[user]?.status == .offline } && !clients.values.contains { $0.user == user }
+        }
+        let isWell =
+            slowness == .zero && crashes == crashesRemembered
+            && nodes.allSatisfy {
+                !$0.isCut && !$0.isPaused && now.since($0.healthySince) > .seconds(1)
+            }
         store.setHealth(.up)
         remembered = nil
         hurtAll()
+        if isWell { knownGone = Set(gone) }
     }
 
     func loseAllData() {
@@ -408,15 +455,18 @@ final class PresenceWorld: PresenceStoreDelegate {
         for change in changes {
             transitions += 1
             if hidden.contains(change.user) { problem("\(change) tells of who was never shown") }
-            if let version = lastVersion[change.user], change.version <= version {
+            // What was told, and lost, is told again by who knows it.
+            let isRepetition = hasLostData && change.status == .offline && told[change.user]?.contains(change) ?? false
+            if let version = lastVersion[change.user], change.version <= version, !isRepetition {
                 problem("the version of \(change) isn't above \(version)")
             }
+            told[change.user, default: []].append(change)
             if let last = lastEvent[change.user], last.status == change.status {
                 problem("\(change) repeats the state of \(last)")
             }
             if change.status == .offline { judgeOffline(change.user, "the feed said") }
-            if let wrong = ledger.judge(change, at: storeNow) { problem(wrong) }
-            lastVersion[change.user] = change.version
+            if !isRepetition, let wrong = ledger.judge(change, at: storeNow) { problem(wrong) }
+            lastVersion[change.user] = max(change.version, lastVersion[change.user] ?? 0)
             lastEvent[change.user] = change
         }
         pass { [self] _ in
@@ -429,6 +479,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     func storeHealth(_ health: BackendHealth) {
         isStoreDown = health != .up
         if isStoreDown {
+            knownGone = []
             // An answer that was under way went with its link: nobody takes what an old store said for what the new one holds.
             while let next = underWay.popFirst() { next.arrive(true) }
             lastArrival = now

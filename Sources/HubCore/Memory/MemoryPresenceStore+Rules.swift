@@ -9,6 +9,8 @@ extension MemoryPresenceStore {
         case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
         case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
         case .down(let grace): down(operation, grace: grace, partition: partition, events: &events, at: now)
+        case .ended(let grace, let ago, let told):
+            down(operation, grace: grace, ago: ago, told: told, partition: partition, events: &events, at: now)
         }
     }
 
@@ -38,7 +40,7 @@ extension MemoryPresenceStore {
         } else if wasShown {
             // Turning invisible is leaving.
             if isToldLater(
-                user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, at: now)
+                user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now, at: now)
             {
                 return user.version
             }
@@ -65,14 +67,27 @@ extension MemoryPresenceStore {
     }
 
     private func down(
-        _ operation: PresenceOperation, grace: Span, partition: Int, events: inout [PresenceChange], at now: Instant
+        _ operation: PresenceOperation, grace: Span, ago: Span = .zero, told: PresenceChange? = nil, partition: Int,
+        events: inout [PresenceChange], at now: Instant
     ) -> UInt64 {
         guard let user = user(operation.user, at: now) else { return 0 }
         guard let gone = user.remove(operation.connection) else { return user.version }
         let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
+        let ended = Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, ago.nanoseconds))
         let isOver = user.real == .offline
         if isOver && user.status == .offline {
             if !user.hasConnections { bury(user, at: now) }
+            return user.version
+        }
+        // What was told is lost, and is what holds, unless the record has moved on. Who has heard it passes over the repetition.
+        if isOver, let told, told.version > user.version {
+            user.stay()
+            let before = user.status
+            user.become(.offline, at: told.lastSeen, version: told.version)
+            if timers.versionStep > 1 { partitions[partition].top = max(told.version, partitions[partition].top ?? 0) }
+            if !user.hasConnections { bury(user, at: now) }
+            note(why, user, at: ended)
+            tell(user, from: before, partition, &events, at: now)
             return user.version
         }
         if gone.state == .invisible {
@@ -81,10 +96,10 @@ extension MemoryPresenceStore {
         } else if grace > .zero && user.status != .offline {
             // Whoever else is there may go, or be away, before it's back: it counts until then.
             user.wait(for: gone, until: now + grace)
-            user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: now)), at: now)
+            user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
             schedule(user, partition: partition)
             return user.version
-        } else if isOver && isToldLater(user, why, partition, at: now) {
+        } else if isOver && isToldLater(user, why, partition, ended: ended, at: now) {
             return user.version
         }
         if !user.hasConnections { bury(user, at: now) }
@@ -98,11 +113,11 @@ extension MemoryPresenceStore {
 
     /// The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and
     /// while others may still have to register again.
-    private func isToldLater(_ user: MemoryUser, _ why: Why, _ partition: Int, at now: Instant) -> Bool {
+    private func isToldLater(_ user: MemoryUser, _ why: Why, _ partition: Int, ended: Instant, at now: Instant) -> Bool {
         let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
         guard isHeld || !user.awaited.isEmpty else { return false }
         if user.awaited.isEmpty { user.goodbye = now }
-        user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: now)), at: now)
+        user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
         schedule(user, partition: partition)
         return true
     }

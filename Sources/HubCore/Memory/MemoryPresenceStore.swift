@@ -67,7 +67,10 @@ package final class MemoryPresenceStore: PresenceStore {
         precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
         if let error = faults.refusal() { return outputs.append(.applied(.failure(error), tag)) }
         let newcomers = operations.reduce(0) { count, operation in
-            if case .down = operation.kind { count } else { known(operation.user) == nil ? count + 1 : count }
+            switch operation.kind {
+            case .down, .ended: count
+            case .up, .restore: known(operation.user) == nil ? count + 1 : count
+            }
         }
         guard list.count + newcomers <= usersMax else {
             let error = WireError(.storeFull, "the embedded store holds as many users as it may", retryAfter: 2_000)
@@ -253,13 +256,16 @@ package final class MemoryPresenceStore: PresenceStore {
             let change = PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
             return PresenceRecord(change: change, connections: [], graceLeft: nil, now: milliseconds(at: now))
         }
+        let partition = partitions[Partition.of(name)]
         // Right before any sweep: what ran out is shown, not counted.
         var change = user.change
         let counting = user.connections.filter { $0.state != .invisible }
         let live = MemoryUser.aggregate(counting.filter { $0.leaseEnds > now })
         let awaited = user.awaited.filter { $0.ends > now }
         let online = awaited.filter { $0.connection.state == .online }.max { $0.ends < $1.ends }
-        if live != .offline {
+        if now < partition.holdUntil {
+            // Nobody could renew anything: what has run out since ends only after the hold.
+        } else if live != .offline {
             change.status = online != nil ? .online : live
         } else if awaited.isEmpty {
             change.status = .offline
@@ -275,6 +281,7 @@ package final class MemoryPresenceStore: PresenceStore {
                 leaseLeft: $0.leaseEnds.since(now).milliseconds)
         }
         var record = PresenceRecord(change: change, connections: connections, graceLeft: nil, now: milliseconds(at: now))
+        record.kept = user.change
         if live == .offline, let ends = (user.awaited.map(\.ends) + [user.goodbye].compactMap { $0 }).max() {
             record.graceLeft = ends.since(now).milliseconds
             record.close = user.close?.transition

@@ -71,6 +71,7 @@ extension PresenceMachine {
         }
         var news: [PresenceChange] = []
         for change in changes {
+            ends.told(change)
             guard let place = users.place(of: change.user) else { continue }
             judge(change, of: place, at: now)
             learn(change, of: place, news: &news)
@@ -181,7 +182,7 @@ extension PresenceMachine {
             offline.status = .offline
             offline.version &+= 1
             learn(offline, of: place, news: &news)
-        } else if isBehind, users[place].knowledge == .suspectDue, isLatest {
+        } else if isBehind, users[place].knowledge == .suspectDue, isLatest, !ends.isBeingRepeated(users[place].name) {
             var state = change
             state.version = users[place].version &+ 1
             learn(state, of: place, news: &news)

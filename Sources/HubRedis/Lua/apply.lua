@@ -2,7 +2,8 @@
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
 --       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
--- what the record keeps of the connection; of '-' and 'x' grace in ms.
+-- what the record keeps of the connection; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
+-- :version:last seen of the offline that was told of it, if it was.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -30,7 +31,7 @@ local function up(key, trail, kind, connection, value, floor, user)
     return fields.v
   elseif wasShown then
     -- Turning invisible is leaving.
-    if isToldLater(key, user, 'i', connection, value, awaited) then return fields.v end
+    if isToldLater(key, user, 'i', connection, value, awaited, now) then return fields.v end
   elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
     return fields.v
@@ -59,27 +60,42 @@ local function up(key, trail, kind, connection, value, floor, user)
   return text(v)
 end
 
-local function down(key, trail, kind, connection, grace, floor, user)
+local function down(key, trail, kind, connection, value, floor, user)
+  local graceText, ago, told, toldAt = string.match(value, '^(%d+):?(%d*):?(%d*):?(%d*)$')
+  local grace, ended = tonumber(graceText), now - (tonumber(ago) or 0)
+  told = tonumber(told)
   local fields, connections, state, held, real, awaited = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
   if not held then return fields.v or '0' end
   redis.call('HDEL', key, 'c:' .. connection)
-  local told = fields.s or 'offline'
-  if real == 'offline' and told == 'offline' then
+  local before = fields.s or 'offline'
+  if real == 'offline' and before == 'offline' then
     if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
     return fields.v or '0'
   end
   local cause = kind == 'x' and 'x' or 'l'
+  -- Redis has lost what was told: it's what holds, unless the record has moved on. Who has heard it passes over the repetition.
+  if real == 'offline' and told and told > (tonumber(fields.v or '') or 0) then
+    while #awaited > 0 do awaitNoMore(key, user, awaited, #awaited) end
+    redis.call('ZREM', GRACE, user)
+    redis.call('HSET', key, 's', 'offline', 'v', text(told), 't', toldAt)
+    redis.call('HDEL', key, 'l')
+    if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+    if step > 1 and told > (top or 0) then top, isTopNew = told, true end
+    note(trail, trailTTL, cause, 'offline', told, ended, '', place(connection, held))
+    event(user, fields.s, 'offline', told, tonumber(toldAt))
+    return text(told)
+  end
   if isInvisible(held) then
     -- It isn't the one that is waited for.
     if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
-  elseif grace > 0 and told ~= 'offline' then
+  elseif grace > 0 and before ~= 'offline' then
     -- Whoever else is there may go, or be away, before it's back: it counts until then.
-    await(key, user, connection, held, awaited, grace)
+    await(key, user, connection, held, awaited, grace, ended)
     return fields.v
-  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited) then
+  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended) then
     return fields.v
   end
   if fields.s == state then return fields.v end
@@ -95,7 +111,7 @@ local at = 9
 for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
   if kind == '-' or kind == 'x' then
-    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, tonumber(value), floor, user)
+    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   else
     versions[#versions + 1] = up(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   end

@@ -141,15 +141,15 @@ local function awaitNoMore(key, user, awaited, place)
   redis.call('HDEL', key, 'c:' .. name)
 end
 
--- `connection`, which counted, has ended without a goodbye. Beyond what is told apart, one goes that makes no difference to the state any more:
+-- `connection`, which counted, has ended without a goodbye, at `ended`. Beyond what is told apart, one goes that makes no difference to the state any more:
 -- the first of its own kind, which this one outlasts, or else the first of all, which others outlast.
-local function await(key, user, connection, value, awaited, grace)
+local function await(key, user, connection, value, awaited, grace, ended)
   if #awaited >= AWAITED_MAX then
     local kind = letter(value)
     local place = earliest(user, awaited, function(other) return letter(other) == kind end)
     awaitNoMore(key, user, awaited, place or earliest(user, awaited, function() return true end))
   end
-  redis.call('HSET', key, 'c:~' .. connection, value, 'l', text(now) .. ';l' .. place(connection, value))
+  redis.call('HSET', key, 'c:~' .. connection, value, 'l', text(ended) .. ';l' .. place(connection, value))
   redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
 end
 
@@ -165,10 +165,10 @@ end
 
 -- The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and while
 -- others may still have to register again.
-local function isToldLater(key, user, cause, connection, value, awaited)
+local function isToldLater(key, user, cause, connection, value, awaited, ended)
   local isHeld = now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0)
   if #awaited == 0 and not isHeld then return false end
-  redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, value))
+  redis.call('HSET', key, 'l', text(ended) .. ';' .. cause .. place(connection, value))
   if #awaited == 0 then redis.call('ZADD', GRACE, text(now), user) end
   return true
 end

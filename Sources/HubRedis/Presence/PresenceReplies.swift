@@ -90,12 +90,14 @@ enum PresenceReplies {
 
     /// `inspect`: the record, right even before any sweep: leases that ran out are shown and not counted.
     static func record(_ reply: borrowing Reply, of user: Name, lease: Span) -> PresenceRecord? {
-        guard reply.elements(0) == 5, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
+        guard reply.elements(0) == 7, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
             return nil
         }
         let deadlines = reply.end(of: 2)
         let grace = reply.end(of: deadlines)
         guard let deadlineCount = reply.elements(deadlines) else { return nil }
+        let warm = reply.end(of: reply.end(of: grace))
+        let holdUntil = reply.string(reply.end(of: warm))?.decimal ?? 0
         var change = PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0)
         var connections: [PresenceRecord.Connection] = []
         var lastProof: UInt64 = 0
@@ -137,7 +139,10 @@ enum PresenceReplies {
         let live: PresenceStatus = living.contains(.online) ? .online : living.contains(.away) ? .away : .offline
         let ends = max(awaited.map(\.until).max() ?? 0, goodbye ?? 0)
         let online = awaited.filter { $0.state == .online && $0.until > now }.max { $0.until < $1.until }
-        if live != .offline {
+        let kept = change
+        if now < holdUntil {
+            // Nobody could renew anything: what has run out since ends only after the hold.
+        } else if live != .offline {
             change.status = online != nil ? .online : live
         } else if ends <= now {
             if change.status != .offline, lastProof > 0 || close != nil && ends > 0 {
@@ -146,6 +151,8 @@ enum PresenceReplies {
             change.status = .offline
         }
         var record = PresenceRecord(change: change, connections: connections, graceLeft: nil, now: now)
+        record.kept = kept
+        record.isWarming = reply.string(warm)?.decimal.map { now < $0 } ?? true
         // What stands there of a close may be of one that came back.
         if live == .offline, ends > 0 {
             record.graceLeft = ends > now ? ends - now : 0
