@@ -40,7 +40,8 @@ extension MemoryPresenceStore {
         } else if wasShown {
             // Turning invisible is leaving.
             if isToldLater(
-                user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now, at: now)
+                user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now,
+                at: now)
             {
                 return user.version
             }

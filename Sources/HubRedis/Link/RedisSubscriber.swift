@@ -74,7 +74,8 @@ final class RedisSubscriber: ConnectionOwner {
         let silence = RedisSubscriber.silence
         if ping > pongs {
             if silence.isTooLong(asked: lastPing, heard: heard, at: now) {
-                return connection.drop("no answer to a ping within \(now.since(lastPing) >= Silence.atMost ? Silence.atMost : silence.after)")
+                return connection.drop(
+                    "no answer to a ping within \(now.since(lastPing) >= Silence.atMost ? Silence.atMost : silence.after)")
             }
         } else if suspicion?.ping == 0 || now.since(lastPing) >= RedisSubscriber.pingInterval {
             sendPing(at: now)
