@@ -13,15 +13,12 @@ package struct Terminal: Sendable {
         return "\u{1B}[\(colour.rawValue)m\(text)\u{1B}[0m"
     }
 
-    /// What others wrote, made harmless: control characters, and those that turn the direction of text, become U+FFFD. A line break in
-    /// a message must not look like a second message.
+    /// What others wrote, made harmless: control characters, and those that turn the direction of text or can't be seen, become U+FFFD. A line
+    /// break in a message must not look like a second message.
     package static func safe(_ text: String) -> String {
         var safe = ""
         for scalar in text.unicodeScalars {
-            switch scalar.value {
-            case 0x00...0x1F, 0x7F...0x9F, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069: safe.unicodeScalars.append("\u{FFFD}")
-            default: safe.unicodeScalars.append(scalar)
-            }
+            safe.unicodeScalars.append(scalar.isPlain ? scalar : "\u{FFFD}")
         }
         return safe
     }

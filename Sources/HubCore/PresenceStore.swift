@@ -80,6 +80,9 @@ package struct PresenceOperation: Sendable, Equatable {
         case restore(ConnectionState)
         /// Closed. `grace` zero for a clean leave.
         case down(grace: Span)
+        /// Closed `ago`, which the store acknowledged then and may have lost: nothing where the connection isn't there. `told`: the offline that
+        /// watchers have heard of since; where the record is older, it says that again, as it was. Else it's like `down`.
+        case ended(grace: Span, ago: Span, told: PresenceChange?)
     }
 
     package var kind: Kind
@@ -172,20 +175,26 @@ package struct PresenceRecord: Sendable, Equatable {
     }
 
     package var change: PresenceChange
+    /// What the record says, whatever has run out since and wasn't swept yet.
+    package var kept: PresenceChange
+    /// The store lost its data lately: a missing record proves nothing yet.
+    package var isWarming = false
     package var connections: [Connection]
-    /// Milliseconds until the user goes offline, when the last connection is gone and grace runs.
+    /// Milliseconds until the user goes offline, when nobody that counts lives, but one may still come back.
     package var graceLeft: UInt64?
     /// The store's clock when it was read: milliseconds since 1970.
     package var now: UInt64
     /// Milliseconds for which the user is shown online still, though all connections left are away: one that was online ended without a goodbye.
     package var awaitedLeft: UInt64?
-    /// While grace runs, or one is awaited: the close that began it (its version is 0, its status what the user will be).
+    /// With `graceLeft` the last end of a connection that counted, with `awaitedLeft` that of the one that is awaited, where it was the last: its
+    /// version is 0, its status offline.
     package var close: PresenceTransition?
     /// Oldest first, `PresenceTransition.kept` at most; empty unless it was asked for.
     package var transitions: [PresenceTransition] = []
 
     package init(change: PresenceChange, connections: [Connection], graceLeft: UInt64?, now: UInt64) {
         self.change = change
+        kept = change
         self.connections = connections
         self.graceLeft = graceLeft
         self.now = now

@@ -28,6 +28,8 @@ package struct PresenceTimers: Sendable, Equatable {
     /// How often channels are looked through for members of dead nodes: nine times within the longest gap, as sweeps for users at least are.
     package var memberSweepInterval: Span { max(.milliseconds(1), gapMax.scaled(by: 0.1)) }
 
+    /// Within how many milliseconds of its beginning a channel's sequence of members begins.
+    package var sequenceStep: UInt64 { max(1, lastSeenStep.milliseconds) }
     /// What versions are rounded down to, in microseconds.
     package var versionStep: UInt64 { max(1, lastSeenStep.nanoseconds / 1_000) }
 }

@@ -236,6 +236,12 @@ final class CommandEncoder {
                 out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)
                 out.argument(decimal: grace.milliseconds)
+            case .ended(let grace, let ago, let told):
+                out.argument(operation.isAsked ? "x" : "-")
+                out.argument(operation.connection.bytes)
+                var value = "\(grace.milliseconds):\(ago.milliseconds)"
+                if let told { value += ":\(told.version):\(told.lastSeen)" }
+                out.argument([UInt8](value.utf8))
             }
             out.argument(decimal: operation.versionFloor)
             out.argument(operation.user.bytes)

@@ -173,7 +173,8 @@ package final class RedisPresenceStore: PresenceStore {
         var isStrange = reply.isError
         switch what {
         case .head:
-            if let until = reply.string(1)?.decimal, call.milliseconds < until { call.isWarming = true }
+            // Where nobody has swept yet, a missing record proves nothing either.
+            if reply.string(1)?.decimal.map({ call.milliseconds < $0 }) ?? true { call.isWarming = true }
             call.hasHead = reply.elements(0) == 6 && (1...6).contains { reply.string($0) != nil }
         case .fields: if !call.hasHead, let count = reply.integer(0), count > 0 { isStrange = true }
         case .leases, .grace: break

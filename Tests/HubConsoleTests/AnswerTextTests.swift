@@ -10,6 +10,21 @@ struct AnswerTextTests {
         PresenceText.lines(Array(text.utf8), now: now, on: terminal)
     }
 
+    @Test(
+        "nothing that formats text, or can't be seen, comes through: a name can't be made to look like another, issue 5 bad input",
+        arguments: [
+            "\u{200B}", "\u{202E}", "\u{200D}", "\u{FEFF}", "\u{AD}", "\u{2028}", "\u{2029}", "\u{E0041}", "\u{1B}", "\u{9B}", "\n",
+        ])
+    func unseen(_ text: String) {
+        #expect(Terminal.safe("ad\(text)min") == "ad\u{FFFD}min")
+        let escaped = text.utf16.map { unit in
+            let digits = String(unit, radix: 16)
+            return #"\u"# + String(repeating: "0", count: 4 - digits.count) + digits
+        }.joined()
+        let lines = Self.presence(#"{"user":"al\#(escaped)ice","status":"offline","version":0,"lastSeen":0,"connections":[]}"#)
+        #expect(lines == ["al\u{FFFD}ice is offline and was never seen"])
+    }
+
     @Test("presence: a headline, then a table of connections, aligned")
     func online() {
         let lines = Self.presence(

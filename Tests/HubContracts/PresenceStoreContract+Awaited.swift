@@ -75,7 +75,7 @@ extension PresenceStoreContract {
         for user in users { expectGrowing(nodes.1.recorder.changes(of: user)) }
         if let last = nodes.1.recorder.changes(of: lost).last { #expect(last.lastSeen + 650 <= last.version / 1_000) }
         // Who was invisible when it ended is no coming back, and isn't shown.
-        #expect(nodes.0.inspect(hidden)?.transitions.last?.cause == .lost)
+        #expect(nodes.0.inspect(hidden)?.transitions.last?.cause == .setInvisible)
         #expect(nodes.0.inspect(left)?.transitions.last?.cause == .left)
         #expect(nodes.0.inspect(left)?.connections == [] && nodes.0.inspect(lost)?.connections == [])
     }

@@ -46,6 +46,16 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("a page loaded again beside a device that is away is no event, issue 5 point 2", reloadBesideAway),
         PresenceStoreCheck("who doesn't come back beside a device that is away is away after grace, once", awayAfterGrace),
         PresenceStoreCheck("one grace for all: nobody is gone before the last of them is over", graceOfTwo),
+        PresenceStoreCheck(
+            "a page loaded again is no event, whoever else leaves, turns away or turns invisible meanwhile", othersGoInGrace),
+        PresenceStoreCheck(
+            "who comes as away takes nothing from one that was online, before that one's own grace is over", awayComesInGrace),
+        PresenceStoreCheck("a device that is away is waited for as well", awayIsAwaited),
+        PresenceStoreCheck("one that comes back ends the waiting for itself, not for the others, decision 0322", oneForOne),
+        PresenceStoreCheck("however many are lost at once, the last one's grace counts", manyAwaited),
+        PresenceStoreCheck(
+            "who turns invisible looks like who leaves, whatever else is there, presence.md Who sees what", invisibleLooksLikeLeaving),
+        PresenceStoreCheck("an invisible user whose record was lost looks like one who is gone, decision 0323", lostAndInvisible),
         PresenceStoreCheck("a late close after grace and reconnect takes nothing away", lateClose),
         PresenceStoreCheck("a close that comes twice takes effect once", closeTwice),
         PresenceStoreCheck("a lease that isn't renewed ends the user once, whoever sweeps", expiredOnce),
@@ -56,6 +66,10 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("restoring without a record writes no event, and the state is there again", restore),
         PresenceStoreCheck("inspect shows the connections and what is left of their leases", inspect),
         PresenceStoreCheck("inspect counts no expired lease, also before any sweep", inspectExpired),
+        PresenceStoreCheck(
+            "an end written again, and lost, is told as it was, once, below whatever has come since, decision 0324", endedAgain),
+        PresenceStoreCheck("an end written again takes away nobody else, and has a grace where nothing was told", endedBesideOthers),
+        PresenceStoreCheck("inspect counts no lease as ended in a hold, as reading doesn't", inspectHeld),
         PresenceStoreCheck("a user's transitions are kept with version, time and cause", trail),
         PresenceStoreCheck("the trail tells a loss from a goodbye from a lease that ran out, and who swept", trailOfEnds),
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),

@@ -48,6 +48,17 @@ final class MemoryMemberFixture: MemberStoreFixture {
     }
 }
 
+private final class Answers: MemberStoreDelegate {
+    var tips: [Result<MembersTip, WireError>] = []
+    func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { tips.append(result) }
+    func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {}
+    func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {}
+    func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {}
+    func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {}
+    func heard(_ news: MembersNews, channel: Name) {}
+    func memberStoreHealth(_ health: BackendHealth) {}
+}
+
 @Suite("Embedded member store") struct MemoryMemberTests {
     @Test("the member store's contract holds in memory", arguments: MemberStoreContract.checks)
     func contract(_ check: MemberStoreCheck) { check.run(MemoryMemberFixture()) }
@@ -57,16 +68,6 @@ final class MemoryMemberFixture: MemberStoreFixture {
         let start = Instant(nanoseconds: 1_000_000_000)
         let members = MemoryMembers(
             timers: PresenceStoreContract.timers, wallClockAtStart: 1_800_000_000_000, startedAt: start, membershipsMax: 2)
-        final class Answers: MemberStoreDelegate {
-            var tips: [Result<MembersTip, WireError>] = []
-            func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { tips.append(result) }
-            func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {}
-            func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {}
-            func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {}
-            func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {}
-            func heard(_ news: MembersNews, channel: Name) {}
-            func memberStoreHealth(_ health: BackendHealth) {}
-        }
         let answers = Answers()
         let store = MemoryMemberStore(members, node: "aaaaaaaaaaaa")
         store.delegate = answers
@@ -76,5 +77,25 @@ final class MemoryMemberFixture: MemberStoreFixture {
         store.advance(at: start)
         #expect(
             answers.tips.map { (try? $0.get())?.occupancy } == [1, 2, nil, 1, 2], "\(answers.tips)")
+    }
+
+    @Test("where a channel's sequence begins says no more of the time than last seen does, presence.md What can't be")
+    func coarse() {
+        var timers = PresenceStoreContract.timers
+        timers.lastSeenStep = .seconds(3_600)
+        let start = Instant(nanoseconds: 1_000_000_000)
+        let wall: UInt64 = 1_800_000_000_000
+        let members = MemoryMembers(timers: timers, wallClockAtStart: wall, startedAt: start)
+        let answers = Answers()
+        let store = MemoryMemberStore(members, node: "aaaaaaaaaaaa")
+        store.delegate = answers
+        for number in 0..<20 {
+            let channel = Name(trusted: [UInt8]("room-\(number)".utf8))
+            store.change([MemberCount(user: "alice", devices: 1)], in: channel, tag: .none, at: start)
+        }
+        store.advance(at: start)
+        let begun = answers.tips.compactMap { (try? $0.get())?.begun }
+        #expect(begun.count == 20 && Set(begun).count > 10)
+        #expect(begun.allSatisfy { $0 >= wall - wall % 3_600_000 && $0 < wall - wall % 3_600_000 + 3_600_000 })
     }
 }

@@ -97,6 +97,11 @@ struct PresenceExplanationTests {
             Self.because(.online, grace: 7_000, close: Self.transition(.offline, .lost, ago: 3_000))
                 == "online still: its last connection (phone on hub1) ended without a goodbye 3 s ago, "
                 + "and it goes offline in 7 s unless it comes back")
+        // What waits for the next sweep only.
+        #expect(
+            Self.because(.offline, [Self.connection(.invisible)], grace: 0, close: Self.transition(.offline, .setInvisible))
+                == "offline because its last connection (phone on hub1) asked to be invisible; the next sweep tells the watchers")
+        #expect(Self.because(.offline, grace: 0, close: Self.transition(.offline, .lost)).contains("the time to come back is over"))
     }
 
     @Test("offline: a goodbye, a loss, a dead node, a lease that ran out")

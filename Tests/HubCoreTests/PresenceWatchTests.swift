@@ -254,6 +254,31 @@ struct PresenceWatchTests {
         #expect(news(told).isEmpty)
     }
 
+    @Test("an invisible connection here is no reason to keep a user whose record is missing, and nothing is kept for it, decision 0323")
+    func invisibleConnections() {
+        let bench = Bench()
+        bench.machine.connected(connection: "c-1", user: "alice", device: "", since: 1, status: .invisible, at: bench.now)
+        bench.watch(["alice"])
+        for action in bench.actions() {
+            switch action {
+            case .apply(_, _, let tag): bench.machine.applied(.success([10]), tag: tag, at: bench.now)
+            case .read(_, let tag): bench.answer(tag, [change("alice", .online, 10)])
+            default: break
+            }
+        }
+        _ = bench.actions()
+        bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        let told = bench.pass(.seconds(100)) { users in
+            PresenceSnapshot(changes: users.map { change($0, .offline, 0) }, isWarming: false)
+        }
+        #expect(news(told) == [PresenceChange(user: "alice", status: .offline, version: 11, lastSeen: 0)])
+        // Nobody watches any more, and then somebody does: it's what the store says, as of one who is gone.
+        bench.machine.unwatch(["alice"], loop: 0)
+        bench.watch(["alice"], tag: 2)
+        for read in bench.reads() { bench.answer(read.tag, [change("alice", .offline, 0)]) }
+        #expect(answers(bench.actions()).map(\.changes) == [[change("alice", .offline, 0)]])
+    }
+
     @Test("all watched users are read again within 300 s, whatever the feeds said")
     func audit() {
         let bench = Bench()

@@ -16,6 +16,8 @@ final class PresenceWorld: PresenceStoreDelegate {
         /// Since when its state, as others should see it, is the same.
         var steadySince: Instant
         var lastActive: Instant
+        /// Asked for and not answered: which of them holds isn't known.
+        var wishes = 0
     }
 
     final class Node {
@@ -57,21 +59,37 @@ final class PresenceWorld: PresenceStoreDelegate {
     var clients: [Name: Client] = [:]
     let users: [Name]
     /// Of those, who is never anything but invisible: nobody may ever hear of them.
-    private let hidden: Set<Name>
+    let hidden: Set<Name>
     /// Who comes invisibly: decided apart, so that the other choices of a seed stay what they were.
-    private var hiding: Chance
+    var hiding: Chance
     let timers: PresenceTimers
+    /// What the operations that the store took ask for.
+    private var ledger: PresenceLedger
+    /// Runs in which whoever is left does something while one is awaited; chosen apart, like who comes invisibly.
+    let isCrowded: Bool
+    var mood: Chance
+    var errands: [(at: Instant, run: () -> Void)] = []
     /// The last event of each user; none after its record was lost.
     private var lastEvent: [Name: PresenceChange] = [:]
     private var lastVersion: [Name: UInt64] = [:]
-    private var lastName = 0
+    private var told: [Name: [PresenceChange]] = [:]
+    var lastName = 0
     private var lastIncarnation: UInt64 = 0
     private var stored: [PresenceChange] = []
     /// Status requests by tag, and the node that owes the answer.
-    private var waiting: [UInt64: Node] = [:]
-    private var lastTag: UInt64 = 0
+    var waiting: [UInt64: Wish] = [:]
+    struct Wish {
+        var node: Node
+        var connection: Name
+        var status: Payload.Status
+    }
+    var lastTag: UInt64 = 0
+    /// Whom all, who were well, knew to be gone when the store came back with older data: until something else happens nobody tells otherwise.
+    var knownGone: Set<Name> = []
     private var isStoreDown = false
     private var remembered: MemoryPresenceStore.Memory?
+    private var crashes = 0
+    private var crashesRemembered = 0
     private(set) var hasLostData = false
     private var hasGoneBack = false
     private(set) var transitions = 0
@@ -82,7 +100,12 @@ final class PresenceWorld: PresenceStoreDelegate {
         timers.awayAfter = .seconds(5)
         // Versions that tell no more of the time than that, in every fourth run.
         if seed % 4 == 3 { timers.lastSeenStep = .seconds(30) }
+        isCrowded = [0, 2, 5].contains(seed % 7)
+        // Time for several to do something in.
+        if isCrowded { timers.grace = .milliseconds(1_500) }
         self.timers = timers
+        ledger = PresenceLedger(timers: timers)
+        mood = Chance(seed: seed &+ 0x6772_6163_65)
         let hidden = (0..<3).map { Name(trusted: [UInt8]("hidden-\($0)".utf8)) }
         users = (0..<12).map { Name(trusted: [UInt8]("user-\($0)".utf8)) } + hidden
         self.hidden = Set(hidden)
@@ -117,6 +140,9 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     func turn(_ span: Span) {
         now = now + span
+        let due = errands.filter { $0.at <= now }
+        errands.removeAll { $0.at <= now }
+        for errand in due { errand.run() }
         while let next = underWay.first, next.at <= now {
             _ = underWay.popFirst()
             next.arrive(false)
@@ -148,12 +174,14 @@ final class PresenceWorld: PresenceStoreDelegate {
                 if node.isCut {
                     node.machine.applied(.failure(cut), tag: tag, at: now)
                 } else {
+                    ledger.asked(operations, tag: tag, at: storeNow)
                     store.apply(operations, partition: partition, tag: tag, at: storeNow)
                 }
             case .refresh(let renewal, let partition, let tag):
                 if node.isCut {
                     node.machine.refreshed(.failure(cut), tag: tag, at: now)
                 } else {
+                    ledger.asked(renewal, tag: tag, at: storeNow)
                     store.refresh(renewal, partition: partition, tag: tag, at: storeNow)
                 }
             case .sweep(let partition, let tag):
@@ -173,8 +201,16 @@ final class PresenceWorld: PresenceStoreDelegate {
             case .probe(let connection): node.probed.append(connection)
             case .watchAnswer(_, let changes, _): for change in changes { take(change, node, isNews: false) }
             case .changed(let changes): for change in changes { take(change, node, isNews: true) }
-            case .presenceAck(let tag, _):
-                if waiting.removeValue(forKey: tag.low) == nil { problem("an answer that nobody waits for: \(tag)") }
+            case .presenceAck(let tag, let result):
+                guard let wish = waiting.removeValue(forKey: tag.low) else {
+                    problem("an answer that nobody waits for: \(tag)")
+                    continue
+                }
+                guard clients[wish.connection] != nil else { continue }
+                clients[wish.connection]!.wishes -= 1
+                clients[wish.connection]!.steadySince = now
+                // What is refused isn't wished any more; of what is acknowledged the last one holds.
+                if case .success = result { clients[wish.connection]!.asked = wish.status }
             }
         }
     }
@@ -186,13 +222,16 @@ final class PresenceWorld: PresenceStoreDelegate {
         // A node that was frozen tells in one go what it had missed: old news, in order.
         let isCatchingUp = now.since(node.healthySince) < .seconds(1)
         if change.status == .offline && isNews && !isCatchingUp { judgeOffline(change.user, "a node told its watchers") }
+        if isNews && change.status != .offline && knownGone.contains(change.user) {
+            problem("a node told its watchers that \(change.user), known to be gone, is there: \(change)")
+        }
         node.seen[change.user] = change
     }
 
     /// §11.3: no offline for one who always had a connection on a node that was well.
     private func judgeOffline(_ user: Name, _ what: String) {
         let settled = Span.seconds(5)
-        for (connection, client) in clients where client.user == user && client.asked != .invisible {
+        for (connection, client) in clients where client.user == user && client.asked != .invisible && client.wishes == 0 {
             let node = nodes[client.node]
             if now.since(client.steadySince) > settled && !node.isCut && !node.isPaused && now.since(node.healthySince) > settled {
                 problem("\(what) that \(user) is offline, with \(connection) open")
@@ -200,54 +239,11 @@ final class PresenceWorld: PresenceStoreDelegate {
         }
     }
 
-    // MARK: What clients and fate do
-
-    func connect() {
-        lastName += 1
-        let node = chance.next() % 2 == 0 ? 0 : 1
-        var user = users[Int(chance.next() % 12)]
-        let isHidden = hiding.next() % 6 == 0
-        if isHidden && hiding.next() % 2 == 0 { user = users[12 + Int(hiding.next() % 3)] }
-        let status = isHidden ? Payload.Status.invisible : .online
-        let connection = Name(trusted: nodes[node].incarnation.bytes + [UInt8]("-\(lastName)".utf8))
-        clients[connection] = Client(
-            user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
-        nodes[node].hear(at: now) {
-            $0.connected(connection: connection, user: user, device: "phone", since: 1, status: status, at: $1)
-        }
-    }
-
-    /// In an order that the seed decides, not the dictionary.
-    private var sortedClients: [Name] { clients.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) } }
-
-    func someClient() -> Name? {
-        let names = sortedClients
-        return names.isEmpty ? nil : names[Int(chance.next() % UInt64(names.count))]
-    }
-
-    func close(clean: Bool) {
-        guard let connection = someClient(), let client = clients.removeValue(forKey: connection) else { return }
-        nodes[client.node].hear(at: now) { $0.closed(connection: connection, clean: clean, at: $1) }
-    }
-
-    func setStatus() {
-        guard let connection = someClient(), !nodes[clients[connection]!.node].isPaused else { return }
-        var status = [Payload.Status.online, .away, .invisible][Int(chance.next() % 3)]
-        if hidden.contains(clients[connection]!.user) { status = .invisible }
-        lastTag += 1
-        let node = nodes[clients[connection]!.node]
-        waiting[lastTag] = node
-        // While its node is cut off a request is refused, and nothing changes.
-        if !node.machine.isStale {
-            clients[connection]!.asked = status
-            clients[connection]!.steadySince = now
-            clients[connection]!.lastActive = now
-        }
-        node.machine.requested(connection: connection, status: status, tag: RequestTag(high: 99, low: lastTag), at: now)
-    }
+    // MARK: What fate does
 
     func cut(_ number: Int) {
         guard !nodes[number].isCut else { return }
+        knownGone = []
         nodes[number].isCut = true
         nodes[number].hear(at: now) { $0.storeHealth(.down("cut"), at: $1) }
     }
@@ -261,7 +257,10 @@ final class PresenceWorld: PresenceStoreDelegate {
         nodes[number].hear(at: now) { $0.storeHealth(.up, at: $1) }
     }
 
-    func pause(_ number: Int) { nodes[number].isPaused = true }
+    func pause(_ number: Int) {
+        knownGone = []
+        nodes[number].isPaused = true
+    }
 
     func resume(_ number: Int) {
         let node = nodes[number]
@@ -275,17 +274,25 @@ final class PresenceWorld: PresenceStoreDelegate {
     /// `kill -9` and a new process: its clients are gone, and nobody says so.
     func crash(_ number: Int) {
         let isCut = nodes[number].isCut
+        knownGone = []
+        crashes += 1
         clients = clients.filter { $0.value.node != number }
         nodes[number] = makeNode()
         // Nobody is left who waited there.
-        waiting = waiting.filter { entry in nodes.contains { $0 === entry.value } }
+        waiting = waiting.filter { entry in nodes.contains { $0 === entry.value.node } }
         nodes[number].isCut = isCut
         nodes[number].machine.storeHealth(isCut || isStoreDown ? .down("cut") : .up, at: now)
         startWatching(number)
     }
 
     func hurtAll() {
+        knownGone = []
         for node in nodes { node.healthySince = now }
+    }
+
+    func refuseNext(_ count: Int) {
+        knownGone = []
+        store.failNext(count, with: WireError(.storeFull, "full"))
     }
 
     func slow(_ span: Span) {
@@ -300,9 +307,11 @@ final class PresenceWorld: PresenceStoreDelegate {
     func jump(ahead: Bool, losesRecords: Bool) {
         if !ahead && hasLostData { return }
         if !ahead { hasGoneBack = true }
+        ledger.clockJumped()
         shift += ahead ? 3_600_000_000_000 : -3_600_000_000_000
         if ahead && losesRecords {
             for user in users { store.forgetRecord(of: user) }
+            ledger.forgetAll(mayShow: [])
             lastEvent = [:]
             hasLostData = true
         }
@@ -312,7 +321,10 @@ final class PresenceWorld: PresenceStoreDelegate {
 
     var isAhead: Bool { shift > 0 }
 
-    func remember() { remembered = store.remember() }
+    func remember() {
+        remembered = store.remember()
+        crashesRemembered = crashes
+    }
 
     /// Away and back at once, without what was written since it was remembered.
     func restartWithOldData() {
@@ -322,25 +334,38 @@ final class PresenceWorld: PresenceStoreDelegate {
         store.setHealth(.down("restart"))
         store.advance(at: now)
         store.comeBack(to: memory)
+        ledger.forgetAll(mayShow: users)
         lastEvent = [:]
+        let gone = users.filter { user in
+            nodes.allSatisfy { $0.seen[user]?.status == .offline } && !clients.values.contains { $0.user == user }
+        }
+        let isWell =
+            slowness == .zero && crashes == crashesRemembered
+            && nodes.allSatisfy {
+                !$0.isCut && !$0.isPaused && now.since($0.healthySince) > .seconds(1)
+            }
         store.setHealth(.up)
         remembered = nil
         hurtAll()
+        if isWell { knownGone = Set(gone) }
     }
 
     func loseAllData() {
         guard !hasGoneBack else { return }
         hasLostData = true
         store.loseAllData()
+        ledger.forgetAll(mayShow: [])
         lastEvent = [:]
         hurtAll()
     }
 
-    func forgetRecord() {
+    func forgetRecord() { forgetRecord(of: users[Int(chance.next() % 12)]) }
+
+    func forgetRecord(of user: Name) {
         guard !hasGoneBack else { return }
         hasLostData = true
-        let user = users[Int(chance.next() % 12)]
         store.forgetRecord(of: user)
+        ledger.forget(user)
         lastEvent[user] = nil
         hurtAll()
     }
@@ -367,6 +392,9 @@ final class PresenceWorld: PresenceStoreDelegate {
             let expected = truth(of: user)
             if hidden.contains(user), stored.version != 0 || nodes.contains(where: { ($0.seen[user]?.version ?? 0) != 0 }) {
                 problem("\(user), who was never shown, is known: \(stored)")
+            }
+            if !ledger.shown.contains(user), stored.version != 0 || stored.lastSeen != 0 {
+                problem("\(user), whose record was lost and who wasn't shown since, can be told from who is gone: \(stored)")
             }
             if stored.status != expected { problem("in the end \(user) is \(stored.status) in the store, in truth \(expected)") }
             for (number, node) in nodes.enumerated() {
@@ -401,8 +429,14 @@ final class PresenceWorld: PresenceStoreDelegate {
         if lastArrival <= now { arrive(false) } else { underWay.append((at: lastArrival, arrive: arrive)) }
     }
 
-    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) { answer(result, tag) { $0.applied($1, tag: tag, at: $2) } }
-    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) { answer(result, tag) { $0.refreshed($1, tag: tag, at: $2) } }
+    func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag) {
+        ledger.applied(result, tag: tag)
+        answer(result, tag) { $0.applied($1, tag: tag, at: $2) }
+    }
+    func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag) {
+        ledger.refreshed(result, tag: tag)
+        answer(result, tag) { $0.refreshed($1, tag: tag, at: $2) }
+    }
     func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag) {
         answer(result, tag) { $0.swept($1, partition: partition, tag: tag, at: $2) }
     }
@@ -421,14 +455,18 @@ final class PresenceWorld: PresenceStoreDelegate {
         for change in changes {
             transitions += 1
             if hidden.contains(change.user) { problem("\(change) tells of who was never shown") }
-            if let version = lastVersion[change.user], change.version <= version {
+            // What was told, and lost, is told again by who knows it.
+            let isRepetition = hasLostData && change.status == .offline && told[change.user]?.contains(change) ?? false
+            if let version = lastVersion[change.user], change.version <= version, !isRepetition {
                 problem("the version of \(change) isn't above \(version)")
             }
+            told[change.user, default: []].append(change)
             if let last = lastEvent[change.user], last.status == change.status {
                 problem("\(change) repeats the state of \(last)")
             }
             if change.status == .offline { judgeOffline(change.user, "the feed said") }
-            lastVersion[change.user] = change.version
+            if !isRepetition, let wrong = ledger.judge(change, at: storeNow) { problem(wrong) }
+            lastVersion[change.user] = max(change.version, lastVersion[change.user] ?? 0)
             lastEvent[change.user] = change
         }
         pass { [self] _ in
@@ -441,6 +479,7 @@ final class PresenceWorld: PresenceStoreDelegate {
     func storeHealth(_ health: BackendHealth) {
         isStoreDown = health != .up
         if isStoreDown {
+            knownGone = []
             // An answer that was under way went with its link: nobody takes what an old store said for what the new one holds.
             while let next = underWay.popFirst() { next.arrive(true) }
             lastArrival = now

@@ -34,6 +34,9 @@ def test_a_full_redis_is_told_lets_newcomers_in_and_no_answer_claims_what_is_not
             redis.call("CONFIG", "SET", "maxmemory", "0")
             for client in (alice, bob, carol):
                 client.expect(event="restored")
+            # What was refused isn't wished (decision 0325): asked again it holds.
+            bob.presence_of("carol", "online")
+            carol.request("presence", payload={"status": "away"})
             bob.presence_of("carol", "away")
             eventually(lambda: "stale" not in bob.request("watch", users=["carol"]), what="answers are sure again")
             assert alice.chat("room:full", "after")["offset"] == 2

@@ -14,8 +14,8 @@ API_KEYS = '[{"id":"admin","env":"ADMIN_KEY","scopes":["admin"]},{"id":"reader",
 HOUR = 3_600_000
 
 
-def token(user):
-    return jwt.encode({"sub": user, "exp": int(time.time()) + 600}, KEY, "HS256")
+def token(user, **claims):
+    return jwt.encode({"sub": user, "exp": int(time.time()) + 600, **claims}, KEY, "HS256")
 
 
 @pytest.fixture
@@ -168,6 +168,15 @@ def test_last_seen_is_told_to_clients_as_coarsely_as_set_and_versions_do_not_tel
 
         eventually(is_rounded)
         assert is_rounded() and is_rounded() and is_rounded()
+        # Nor does where a channel's members stand: it begins anywhere within the step.
+        began = []
+        for number in range(4):
+            listing = f"{hub.url}/v1/channels/room:{number}/members"
+            with Client(hub, token=token(f"first-{number}", caps={"room:*": ["subscribe"]}), channel=f"room:{number}"):
+                moment = time.time() * 1000
+                eventually(lambda: request(listing, key=READER)[2]["occupancy"] == 1)
+                began.append(request(listing, key=READER)[2]["sequence"] - moment)
+        assert all(abs(away) < HOUR + 60_000 for away in began) and any(abs(away) > 20_000 for away in began), began
         # The backend's keys are told exactly.
         assert request(f"{hub.url}/v1/presence/dora", key=READER)[2]["lastSeen"] % HOUR != 0
 

@@ -14,7 +14,7 @@ package struct CommandLineError: Error, Sendable, CustomStringConvertible {
         return message + "; did you mean \(nearest)?"
     }
 
-    /// `text` between quotes, fit for a terminal: at most 80 characters, no control characters.
+    /// `text` between quotes, fit for a terminal: at most 80 characters, nothing that a terminal would take for more than text.
     package static func quoted(_ text: String) -> String {
         var shown = "\""
         var count = 0
@@ -23,8 +23,7 @@ package struct CommandLineError: Error, Sendable, CustomStringConvertible {
                 shown += "…"
                 break
             }
-            let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
-            shown.unicodeScalars.append(isControl ? "\u{FFFD}" : scalar)
+            shown.unicodeScalars.append(scalar.isPlain ? scalar : "\u{FFFD}")
             count += 1
         }
         return shown + "\""

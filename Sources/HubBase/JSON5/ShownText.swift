@@ -1,9 +1,8 @@
-/// `text` between quotes for an error or a report: no control characters, and cut after `limit` characters.
+/// `text` between quotes for an error or a report: nothing that a terminal would take for more than text, and cut after `limit` characters.
 package func shownText(_ text: String, limit: Int = 40) -> String {
     var shown = ""
     for scalar in text.unicodeScalars.prefix(limit + 1) {
-        let isControl = scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
-        shown.unicodeScalars.append(isControl ? "\u{FFFD}" : scalar)
+        shown.unicodeScalars.append(scalar.isPlain ? scalar : "\u{FFFD}")
     }
     return "\"" + (shown.unicodeScalars.count > limit ? String(shown.prefix(limit)) + "…" : shown) + "\""
 }

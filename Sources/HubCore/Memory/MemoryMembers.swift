@@ -153,7 +153,7 @@ package final class MemoryMembers {
         for name in occupied.takeDue(of: partition, timers: timers, limit: 200, at: now) {
             guard let channel = channel(name, at: now), !channel.isEmpty else {
                 // What the nodes said has ended, and nobody has said it again.
-                vacated(name, version: (channels[name]?.sequence ?? milliseconds(at: now)) + 1, at: now)
+                vacated(name, version: (channels[name]?.sequence ?? milliseconds(at: now) + timers.sequenceStep) + 1, at: now)
                 swept.channels += 1
                 continue
             }
@@ -263,7 +263,10 @@ package final class MemoryMembers {
     }
 
     private func begin(_ name: Name, by node: Name, at now: Instant) -> Channel {
-        let channel = Channel(sequence: wallClockAtStart + now.since(startedAt).milliseconds, ends: now + MemberLimits.ttl)
+        // What clients are told says no more of the time than last seen does.
+        let moment = milliseconds(at: now)
+        let sequence = moment - moment % timers.sequenceStep + UInt64.random(in: 0..<timers.sequenceStep)
+        let channel = Channel(sequence: sequence, ends: now + MemberLimits.ttl)
         channels[name] = channel
         hand(MembersNews(kind: .rejoin(by: node), sequence: channel.sequence, occupancy: 0), to: name)
         return channel

@@ -9,6 +9,8 @@ extension MemoryPresenceStore {
         case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
         case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
         case .down(let grace): down(operation, grace: grace, partition: partition, events: &events, at: now)
+        case .ended(let grace, let ago, let told):
+            down(operation, grace: grace, ago: ago, told: told, partition: partition, events: &events, at: now)
         }
     }
 
@@ -16,38 +18,46 @@ extension MemoryPresenceStore {
         _ operation: PresenceOperation, _ state: ConnectionState, isRestore: Bool, partition: Int, events: inout [PresenceChange],
         at now: Instant
     ) -> UInt64 {
-        let known = user(operation.user, at: now)
-        let user = known ?? makeUser(operation.user)
-        let cause = PresenceCause(of: operation, isNew: !user.has(operation.connection), hasRecord: user.wasSeen)
+        let user = user(operation.user, at: now) ?? makeUser(operation.user)
+        let held = user.state(of: operation.connection)
+        let cause = PresenceCause(of: operation, isNew: held == nil, hasRecord: user.wasSeen)
+        let why = Why(cause: cause, connection: operation.connection, node: operation.node, device: operation.device)
         user.set(
             MemoryUser.Connection(
                 connection: operation.connection, node: operation.node, device: operation.device, state: state, since: operation.since,
                 leaseEnds: now + timers.lease))
         user.ends = .distantFuture
         defer { schedule(user, partition: partition) }
-        let why = Why(cause: cause, connection: operation.connection, node: operation.node, device: operation.device)
-        // Whoever it is: online is what was held.
-        if user.real == .online { user.awaited = [] }
-        let aggregate = user.aggregate
-        if aggregate != .offline {
-            user.grace = nil
-        } else if !user.wasSeen && operation.versionFloor == 0 {
-            // Nobody has ever seen this user, and nobody does now: there's no state to keep.
-            return 0
-        } else if user.status != .offline && user.grace != nil {
+        let wasShown = held != nil && held != .invisible
+        if state != .invisible && !wasShown && !isRestore { user.comeBack(operation.device, as: state) }
+        if user.real != .offline {
+            user.goodbye = nil
+        } else if !user.wasSeen {
+            // Nobody has ever seen this user, or the record was lost since; nobody does now, so there's no state to keep, as of who is gone.
+            return operation.versionFloor
+        } else if user.status == .offline {
+            return user.version
+        } else if wasShown {
+            // Turning invisible is leaving.
+            if isToldLater(
+                user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now,
+                at: now)
+            {
+                return user.version
+            }
+        } else if !user.awaited.isEmpty || user.goodbye != nil {
             // Whose last connection that counts may still come back: an invisible one is no coming back.
             return user.version
         }
+        let aggregate = user.aggregate
         if !user.wasSeen {
-            // A record that was lost is no transition; and of one who is invisible now there is nothing to tell, and no moment to name.
-            let isHidden = aggregate == .offline
-            let before = become(
-                aggregate, user, isHidden ? nil : why, floor: operation.versionFloor, seen: isHidden ? nil : now, in: partition, at: now)
-            if !isRestore && !isHidden { tell(user, from: before, partition, &events, at: now) }
+            // A record that was lost is no transition.
+            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
+            if !isRestore { tell(user, from: before, partition, &events, at: now) }
         } else if aggregate != user.status {
             let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
-        } else if operation.versionFloor > user.version {
+        } else if state != .invisible && operation.versionFloor > user.version {
             // Behind what the node knows, the record has lost its last changes: watchers would pass over what it says from now on.
             let version = nextVersion(of: user, floor: operation.versionFloor, partition, at: now)
             user.become(aggregate, at: user.changedAt, version: version)
@@ -58,43 +68,59 @@ extension MemoryPresenceStore {
     }
 
     private func down(
-        _ operation: PresenceOperation, grace: Span, partition: Int, events: inout [PresenceChange], at now: Instant
+        _ operation: PresenceOperation, grace: Span, ago: Span = .zero, told: PresenceChange? = nil, partition: Int,
+        events: inout [PresenceChange], at now: Instant
     ) -> UInt64 {
         guard let user = user(operation.user, at: now) else { return 0 }
         guard let gone = user.remove(operation.connection) else { return user.version }
         let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
-        if user.real == .offline {
-            if user.status == .offline {
-                if !user.hasConnections { bury(user, at: now) }
-                return user.version
-            }
-            // It isn't the one that the grace waits for.
-            if gone.state == .invisible && (user.grace != nil || !user.awaited.isEmpty) { return user.version }
-            // One grace for all: a goodbye beside one that is awaited waits for that one.
-            let grace = user.awaited.reduce(grace) { max($0, $1.ends.since(now)) }
-            user.awaited = []
-            // A clean leave is told at once, but not while other connections of the user may still have to register again.
-            let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
-            if grace > .zero || isHeld {
-                user.grace = (began: now, ends: now + grace)
-                user.close = why.transition(.offline, version: 0, time: milliseconds(at: now))
-                schedule(user, partition: partition)
-                return user.version
-            }
+        let ended = Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, ago.nanoseconds))
+        let isOver = user.real == .offline
+        if isOver && user.status == .offline {
             if !user.hasConnections { bury(user, at: now) }
-        } else if grace > .zero && user.real == .away && user.status == .online && gone.state == .online {
-            // The grace is for what others would see of a page that is loaded again: also where it's still away without it.
-            user.awaited.append(MemoryUser.Awaited(connection: gone, began: now, ends: now + grace))
-            user.close = why.transition(.away, version: 0, time: milliseconds(at: now))
-            schedule(user, partition: partition)
             return user.version
         }
+        // What was told is lost, and is what holds, unless the record has moved on. Who has heard it passes over the repetition.
+        if isOver, let told, told.version > user.version {
+            user.stay()
+            let before = user.status
+            user.become(.offline, at: told.lastSeen, version: told.version)
+            if timers.versionStep > 1 { partitions[partition].top = max(told.version, partitions[partition].top ?? 0) }
+            if !user.hasConnections { bury(user, at: now) }
+            note(why, user, at: ended)
+            tell(user, from: before, partition, &events, at: now)
+            return user.version
+        }
+        if gone.state == .invisible {
+            // It isn't the one that is waited for.
+            if isOver && (!user.awaited.isEmpty || user.goodbye != nil) { return user.version }
+        } else if grace > .zero && user.status != .offline {
+            // Whoever else is there may go, or be away, before it's back: it counts until then.
+            user.wait(for: gone, until: now + grace)
+            user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
+            schedule(user, partition: partition)
+            return user.version
+        } else if isOver && isToldLater(user, why, partition, ended: ended, at: now) {
+            return user.version
+        }
+        if !user.hasConnections { bury(user, at: now) }
         let aggregate = user.aggregate
         if aggregate != user.status {
             let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
         }
         return user.version
+    }
+
+    /// The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and
+    /// while others may still have to register again.
+    private func isToldLater(_ user: MemoryUser, _ why: Why, _ partition: Int, ended: Instant, at now: Instant) -> Bool {
+        let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
+        guard isHeld || !user.awaited.isEmpty else { return false }
+        if user.awaited.isEmpty { user.goodbye = now }
+        user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
+        schedule(user, partition: partition)
+        return true
     }
 
     /// How many users went offline.
@@ -131,22 +157,31 @@ extension MemoryPresenceStore {
 
     /// Ends what is due of one user; true when the user went offline by it.
     private func settle(_ user: MemoryUser, partition: Int, events: inout [PresenceChange], at now: Instant) -> Bool {
-        var seen = now
-        var why: Why
         let hadConnections = user.hasConnections
+        let last = user.close
         let over = user.removeAwaited(at: now)
-        if let ended = user.removeExpired(at: now) {
-            // Last proven alive when the lease was last renewed.
-            let ends = ended.leaseEnds.nanoseconds
-            seen = Instant(nanoseconds: ends - min(ends, timers.lease.nanoseconds))
+        let ended = user.removeExpired(at: now)
+        let waited = user.goodbye.map { $0 <= now } ?? false
+        // Last proven alive when the lease was last renewed.
+        let proved = ended.map { Instant(nanoseconds: $0.leaseEnds.nanoseconds - min($0.leaseEnds.nanoseconds, timers.lease.nanoseconds)) }
+        if let ended, let proved, last.map({ $0.at < proved }) ?? true, user.real == .offline, !user.awaited.isEmpty {
+            user.close = (
+                transition: Why(cause: .expired, ended).transition(.offline, version: 0, time: milliseconds(at: proved)), at: proved
+            )
+        }
+        // Lost, or left, when that happened, not now.
+        let close = over != nil || waited ? last : nil
+        var seen = proved ?? now
+        var why: Why
+        if let close, user.real == .offline, close.at >= proved ?? close.at {
+            seen = close.at
+            why = Why(close.transition)
+        } else if let ended {
             why = Why(cause: .expired, ended)
-        } else if let grace = user.grace, grace.ends <= now {
-            seen = grace.began
-            why = user.close.map { Why(cause: $0.cause, connection: $0.connection, node: $0.node, device: $0.device) } ?? Why(cause: .lost)
         } else if let over {
-            // Lost when it ended, not now.
-            seen = over.began
             why = Why(cause: .lost, over.connection)
+        } else if waited {
+            why = Why(cause: .lost)
         } else {
             // At most invisible ones have ended: nobody's business.
             if hadConnections && !user.hasConnections && user.status == .offline { bury(user, at: now) }
@@ -154,19 +189,20 @@ extension MemoryPresenceStore {
         }
         why.sweeper = nodeName
         // Whatever it led to: what is over must not come due again.
-        user.grace = nil
-        guard !user.isOffline else {
-            if !user.hasConnections { bury(user, at: now) }
-            guard user.status != .offline else { return false }
-            let before = become(.offline, user, why, floor: 0, seen: seen, in: partition, at: now)
-            tell(user, from: before, partition, &events, at: now)
-            return true
+        user.goodbye = nil
+        guard user.aggregate == .offline else {
+            if user.aggregate != user.status {
+                let before = become(user.aggregate, user, why, floor: 0, seen: now, in: partition, at: now)
+                tell(user, from: before, partition, &events, at: now)
+            }
+            return false
         }
-        if user.aggregate != user.status {
-            let before = become(user.aggregate, user, why, floor: 0, seen: now, in: partition, at: now)
-            tell(user, from: before, partition, &events, at: now)
-        }
-        return false
+        user.stay()
+        if !user.hasConnections { bury(user, at: now) }
+        guard user.status != .offline else { return false }
+        let before = become(.offline, user, why, floor: 0, seen: seen, in: partition, at: now)
+        tell(user, from: before, partition, &events, at: now)
+        return true
     }
 
     /// Nobody is there any more: what was last seen is remembered for a while. Of a user whom nobody ever saw there is nothing to remember.
@@ -191,12 +227,12 @@ extension MemoryPresenceStore {
 
     /// The state until then.
     private func become(
-        _ status: PresenceStatus, _ user: MemoryUser, _ why: Why?, floor: UInt64, seen: Instant?, in partition: Int, at now: Instant
+        _ status: PresenceStatus, _ user: MemoryUser, _ why: Why, floor: UInt64, seen: Instant, in partition: Int, at now: Instant
     ) -> PresenceStatus {
         let before = user.status
         let version = nextVersion(of: user, floor: floor, partition, at: now)
-        user.become(status, at: seen.map { milliseconds(at: $0) } ?? 0, version: version)
-        if let why { note(why, user, at: now) }
+        user.become(status, at: milliseconds(at: seen), version: version)
+        note(why, user, at: now)
         return before
     }
 
@@ -231,6 +267,10 @@ extension MemoryPresenceStore {
 
         init(cause: PresenceCause, _ connection: MemoryUser.Connection) {
             self.init(cause: cause, connection: connection.connection, node: connection.node, device: connection.device)
+        }
+
+        init(_ close: PresenceTransition) {
+            self.init(cause: close.cause, connection: close.connection, node: close.node, device: close.device)
         }
 
         func transition(_ status: PresenceStatus, version: UInt64, time: UInt64) -> PresenceTransition {

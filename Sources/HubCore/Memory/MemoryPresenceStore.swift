@@ -67,7 +67,10 @@ package final class MemoryPresenceStore: PresenceStore {
         precondition(operations.count <= PresenceLimits.operations, "\(operations.count) operations in one call")
         if let error = faults.refusal() { return outputs.append(.applied(.failure(error), tag)) }
         let newcomers = operations.reduce(0) { count, operation in
-            if case .down = operation.kind { count } else { known(operation.user) == nil ? count + 1 : count }
+            switch operation.kind {
+            case .down, .ended: count
+            case .up, .restore: known(operation.user) == nil ? count + 1 : count
+            }
         }
         guard list.count + newcomers <= usersMax else {
             let error = WireError(.storeFull, "the embedded store holds as many users as it may", retryAfter: 2_000)
@@ -253,18 +256,23 @@ package final class MemoryPresenceStore: PresenceStore {
             let change = PresenceChange(user: name, status: .offline, version: 0, lastSeen: 0)
             return PresenceRecord(change: change, connections: [], graceLeft: nil, now: milliseconds(at: now))
         }
-        var change = user.change
-        let live = user.connections.filter { $0.leaseEnds > now }
+        let partition = partitions[Partition.of(name)]
         // Right before any sweep: what ran out is shown, not counted.
-        if user.grace.map({ $0.ends <= now }) ?? true {
-            change.status = user.awaited.contains { $0.ends > now } ? .online : MemoryUser.aggregate(live)
-            if user.status != .offline && change.status == .offline {
-                if let last = user.connections.filter({ $0.state != .invisible }).map(\.leaseEnds).max() {
-                    let proved = last.nanoseconds - min(last.nanoseconds, timers.lease.nanoseconds)
-                    change.lastSeen = milliseconds(at: Instant(nanoseconds: proved))
-                } else if let grace = user.grace {
-                    change.lastSeen = milliseconds(at: grace.began)
-                }
+        var change = user.change
+        let counting = user.connections.filter { $0.state != .invisible }
+        let live = MemoryUser.aggregate(counting.filter { $0.leaseEnds > now })
+        let awaited = user.awaited.filter { $0.ends > now }
+        let online = awaited.filter { $0.connection.state == .online }.max { $0.ends < $1.ends }
+        if now < partition.holdUntil {
+            // Nobody could renew anything: what has run out since ends only after the hold.
+        } else if live != .offline {
+            change.status = online != nil ? .online : live
+        } else if awaited.isEmpty {
+            change.status = .offline
+            if user.status != .offline {
+                let proved = counting.map(\.leaseEnds).max().map { $0.nanoseconds - min($0.nanoseconds, timers.lease.nanoseconds) }
+                let seen = [proved.map { Instant(nanoseconds: $0) }, user.close?.at].compactMap { $0 }.max()
+                if let seen { change.lastSeen = milliseconds(at: seen) }
             }
         }
         let connections = user.connections.map {
@@ -272,12 +280,15 @@ package final class MemoryPresenceStore: PresenceStore {
                 connection: $0.connection, node: $0.node, device: $0.device, state: $0.state, since: $0.since,
                 leaseLeft: $0.leaseEnds.since(now).milliseconds)
         }
-        var record = PresenceRecord(
-            change: change, connections: connections, graceLeft: user.grace.map { $0.ends.since(now).milliseconds },
-            now: milliseconds(at: now))
-        let awaited = user.awaited.map(\.ends).max().flatMap { $0 > now ? $0.since(now) : nil }
-        record.awaitedLeft = awaited?.milliseconds
-        if user.grace != nil || awaited != nil { record.close = user.close }
+        var record = PresenceRecord(change: change, connections: connections, graceLeft: nil, now: milliseconds(at: now))
+        record.kept = user.change
+        if live == .offline, let ends = (user.awaited.map(\.ends) + [user.goodbye].compactMap { $0 }).max() {
+            record.graceLeft = ends.since(now).milliseconds
+            record.close = user.close?.transition
+        } else if live == .away, let online {
+            record.awaitedLeft = online.ends.since(now).milliseconds
+            if user.close?.transition.connection == online.connection.connection { record.close = user.close?.transition }
+        }
         return record
     }
 }

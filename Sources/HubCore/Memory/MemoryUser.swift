@@ -60,28 +60,27 @@ final class MemoryUser {
     /// What few have.
     private final class More {
         var others: [Connection] = []
-        var grace: (began: Instant, ends: Instant)?
-        var close: PresenceTransition?
         var awaited: [Awaited] = []
+        var goodbye: Instant?
+        var close: (transition: PresenceTransition, at: Instant)?
         var trail: [PresenceTransition] = []
 
         init() {}
 
         init(copying other: More) {
             others = other.others
-            grace = other.grace
-            close = other.close
             awaited = other.awaited
+            goodbye = other.goodbye
+            close = other.close
             trail = other.trail
         }
 
-        var isNothing: Bool { others.isEmpty && grace == nil && close == nil && awaited.isEmpty && trail.isEmpty }
+        var isNothing: Bool { others.isEmpty && awaited.isEmpty && goodbye == nil && close == nil && trail.isEmpty }
     }
 
-    /// A connection that was online and ended without a goodbye beside one that is away: it counts as online until its end.
+    /// A connection that counted and ended without a goodbye: it goes on counting until its end.
     struct Awaited {
         var connection: Connection
-        var began: Instant
         var ends: Instant
     }
 
@@ -129,35 +128,70 @@ final class MemoryUser {
 
     // MARK: Leaving
 
-    /// While the last connection is gone and nobody was told yet: when it went, and until when that may be undone.
-    var grace: (began: Instant, ends: Instant)? {
-        get { more?.grace }
-        set {
-            guard more != nil || newValue != nil else { return }
-            add {
-                $0.grace = newValue
-                if newValue == nil && $0.awaited.isEmpty { $0.close = nil }
-            }
+    /// Of one user, so many that are awaited are told apart.
+    static let awaitedMax = 4
+
+    private func leave(_ body: (More) -> Void) {
+        add {
+            body($0)
+            if $0.awaited.isEmpty && $0.goodbye == nil { $0.close = nil }
         }
     }
 
-    var awaited: [Awaited] {
-        get { more?.awaited ?? [] }
-        set { if more != nil || !newValue.isEmpty { add { $0.awaited = newValue } } }
+    var awaited: [Awaited] { more?.awaited ?? [] }
+
+    /// Since when the last one's goodbye waits for the next sweep, where others may still have to register again.
+    var goodbye: Instant? {
+        get { more?.goodbye }
+        set { if more != nil || newValue != nil { leave { $0.goodbye = newValue } } }
+    }
+
+    /// The last end, while one is awaited or a goodbye waits; it's gone with them.
+    var close: (transition: PresenceTransition, at: Instant)? {
+        get { more?.close }
+        set { if more != nil || newValue != nil { leave { $0.close = newValue } } }
+    }
+
+    func stay() {
+        guard more != nil else { return }
+        leave {
+            $0.awaited = []
+            $0.goodbye = nil
+        }
+    }
+
+    /// Beyond what is told apart, one goes that makes no difference to the state any more: the first of its own kind, which this one outlasts,
+    /// or else the first of all, which others outlast.
+    func wait(for connection: Connection, until ends: Instant) {
+        if awaited.count >= MemoryUser.awaitedMax {
+            _ = removeEarliest { $0.state == connection.state } || removeEarliest { _ in true }
+        }
+        leave { $0.awaited.append(Awaited(connection: connection, ends: ends)) }
+    }
+
+    /// One that comes ends the waiting for one: of its device, and of a state that it has itself.
+    func comeBack(_ device: Name, as state: ConnectionState) {
+        func remove(_ wanted: ConnectionState) -> Bool {
+            removeEarliest { other in
+                other.state == wanted && (other.device == device || DeviceName.isStandard(other.device) && DeviceName.isStandard(device))
+            }
+        }
+        _ = state == .online && remove(.online) || remove(.away)
+    }
+
+    private func removeEarliest(where matches: (Connection) -> Bool) -> Bool {
+        let places = awaited.indices.filter { matches(awaited[$0].connection) }
+        guard let place = places.min(by: { awaited[$0].ends < awaited[$1].ends }) else { return false }
+        leave { $0.awaited.remove(at: place) }
+        return true
     }
 
     /// Takes out those whose time is over by `now`; the last one, nil when there was none.
     func removeAwaited(at now: Instant) -> Awaited? {
         let over = awaited.filter { $0.ends <= now }
         guard !over.isEmpty else { return nil }
-        awaited = awaited.filter { $0.ends > now }
+        leave { $0.awaited.removeAll { $0.ends <= now } }
         return over.max { $0.ends < $1.ends }
-    }
-
-    /// What began it; it goes with it.
-    var close: PresenceTransition? {
-        get { more?.close }
-        set { if more != nil || newValue != nil { add { $0.close = newValue } } }
     }
 
     // MARK: Connections
@@ -182,6 +216,10 @@ final class MemoryUser {
     }
 
     func has(_ connection: Name) -> Bool { isFirst(connection) || others.contains { $0.connection == connection } }
+
+    func state(of connection: Name) -> ConnectionState? {
+        isFirst(connection) ? state : others.first { $0.connection == connection }?.state
+    }
 
     func set(_ connection: Connection) {
         if isFirst(connection.connection) {
@@ -259,9 +297,12 @@ final class MemoryUser {
     func bringNear(_ end: Instant) {
         if state != nil { self.end = min(self.end, end) }
         for place in others.indices { add { $0.others[place].leaseEnds = min($0.others[place].leaseEnds, end) } }
-        if let grace { self.grace = (began: grace.began, ends: min(grace.ends, end)) }
-        for place in awaited.indices { awaited[place].ends = min(awaited[place].ends, end) }
         queuedDue = .distantFuture
+        guard more != nil else { return }
+        leave {
+            $0.goodbye = $0.goodbye.map { min($0, end) }
+            for place in $0.awaited.indices { $0.awaited[place].ends = min($0.awaited[place].ends, end) }
+        }
     }
 
     // MARK: The state
@@ -280,22 +321,26 @@ final class MemoryUser {
         }
         return status
     }
-    var aggregate: PresenceStatus { awaited.isEmpty ? real : .online }
-    /// Without those that are awaited.
+    /// What others are shown: one that is awaited counts like one that is there; while nobody is there and somebody is awaited, it's what they
+    /// were told.
+    var aggregate: PresenceStatus {
+        let real = real
+        if awaited.isEmpty || real == .online { return real }
+        if real == .offline { return status }
+        return awaited.contains { $0.connection.state == .online } ? .online : real
+    }
+    /// Without those that are awaited: offline exactly where nobody that counts is there.
     var real: PresenceStatus {
         let one = state.map { MemoryUser.aggregate(states: CollectionOfOne($0)) } ?? .offline
         let rest = MemoryUser.aggregate(others)
         return one == .online || rest == .offline ? one : rest
     }
 
-    /// Whether none is there that counts.
-    var isOffline: Bool { aggregate == .offline }
-
-    /// When something next has to be looked at: the first lease to run out, or the end of grace.
+    /// When something next has to be looked at: the first lease to run out, the end of a grace, a goodbye that waits.
     var nextDue: Instant {
         let lease = state == nil ? Instant.distantFuture : end
         guard let more else { return lease }
-        let due = more.others.reduce(min(more.grace?.ends ?? .distantFuture, lease)) { min($0, $1.leaseEnds) }
+        let due = more.others.reduce(min(more.goodbye ?? .distantFuture, lease)) { min($0, $1.leaseEnds) }
         return more.awaited.reduce(due) { min($0, $1.ends) }
     }
 

@@ -11,4 +11,10 @@ package enum DeviceName {
         word ^= word >> 29
         return Name(trusted: Array("device-\(Mark(chance: word))".utf8))
     }
+
+    /// Whether a device is called so: its client named none, and its next connection's is another name.
+    package static func isStandard(_ name: Name) -> Bool {
+        let bytes = name.bytes
+        return bytes.count == 15 && bytes.starts(with: "device-".utf8) && bytes[7...].withUnsafeBytes { Mark($0) } != nil
+    }
 }

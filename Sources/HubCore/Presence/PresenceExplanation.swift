@@ -28,7 +28,7 @@ package struct PresenceExplanation: Sendable {
         let besides =
             hidden == 0 ? "" : "; \(hidden) more \(hidden == 1 ? "is invisible and counts" : "are invisible and count") for nobody"
         guard let place = decisive(of: live) else {
-            if let left = record.awaitedLeft { return awaited(live, left) + besides }
+            if let left = record.awaitedLeft { return awaited(left) + besides }
             return inGrace("\(status.name)") + besides
         }
         var text = "\(status.name) because"
@@ -78,18 +78,23 @@ package struct PresenceExplanation: Sendable {
         return "\(status) still: its last connection (\(Self.spell(close))) \(Self.ended(close.cause)) \(ago(close.time)), and it \(left)"
     }
 
-    private func awaited(_ live: [Int], _ left: UInt64) -> String {
+    private func awaited(_ left: UInt64) -> String {
         let close = record.close.map { " (\(Self.spell($0))) ended without a goodbye \(ago($0.time))" } ?? " ended without a goodbye"
-        let then = live.isEmpty ? "offline" : "away, as the rest is,"
         return
-            "online still: a connection that was online\(close), and the user is \(then) in \(Self.spell(milliseconds: left)) unless it comes back"
+            "online still: a connection that was online\(close), and the user is away, as the rest is, in \(Self.spell(milliseconds: left)) unless it comes back"
     }
 
     private func offline(hidden: Int) -> String {
         if let ended = record.connections.last(where: { $0.state != .invisible }) {
             return "offline because its last lease (\(Self.spell(ended))) ran out; the next sweep tells the watchers"
         }
-        if record.graceLeft == 0 { return "offline because the time to come back is over; the next sweep tells the watchers" }
+        if record.graceLeft == 0 {
+            var why = "the time to come back is over"
+            if let close = record.close, close.cause == .left || close.cause == .setInvisible {
+                why = "its last connection (\(Self.spell(close))) \(Self.ended(close.cause))"
+            }
+            return "offline because \(why); the next sweep tells the watchers"
+        }
         if hidden > 0 { return "offline to others because all of its connections (\(hidden)) are invisible" }
         guard record.change.version > 0 else {
             return
@@ -107,7 +112,7 @@ package struct PresenceExplanation: Sendable {
         let node = last.node.isEmpty ? "its node" : "\(last.node)"
         switch last.cause {
         case .left: return what + " said goodbye" + sweeper
-        case .setInvisible: return Self.spell(last) + " asked to be invisible"
+        case .setInvisible: return Self.spell(last) + " asked to be invisible" + sweeper
         case .lost:
             let waited = last.sweeper.isEmpty ? "" : " at \(moment(record.change.lastSeen)), and no other came in the time of grace"
             return what + " ended without a goodbye" + waited + sweeper
@@ -131,7 +136,13 @@ package struct PresenceExplanation: Sendable {
         return Name(validating: Array(connection.bytes[..<dash]))
     }
 
-    private static func ended(_ cause: PresenceCause) -> String { cause == .left ? "said goodbye" : "ended without a goodbye" }
+    private static func ended(_ cause: PresenceCause) -> String {
+        switch cause {
+        case .left: "said goodbye"
+        case .setInvisible: "asked to be invisible"
+        default: "ended without a goodbye"
+        }
+    }
 
     private static func spell(_ connection: PresenceRecord.Connection) -> String { "\(connection.device) on \(connection.node)" }
     private static func spell(_ transition: PresenceTransition) -> String { "\(transition.device) on \(transition.node)" }

@@ -9,7 +9,11 @@ extension PresenceMachine {
         endRequests(at: now)
         endCooling(at: now)
         if let settlesAt, settlesAt <= now { self.settlesAt = nil }
-        if isUp { upUntil = now }
+        if isUp {
+            upUntil = now
+            ends.forget(before: now)
+            retryEnds(at: now)
+        }
         // What follows looks at every partition: not more than a hundred times a second.
         guard now.since(scannedAt) >= .milliseconds(10) else { return }
         scannedAt = now
@@ -139,10 +143,17 @@ extension PresenceMachine {
             }
             watches.hasGap = true
             rewriteAcknowledged()
+            endAgain()
+            if wasUp { settledAt = now + timers.refreshJitter + PresenceMachine.pace }
+            wasUp = true
         case .down where isUp:
             isUp = false
             softenLeaves()
-            for place in waiters.keys.sorted() { refuseWaiters(of: place, PresenceMachine.frozen) }
+            forgetRepeats()
+            for place in waiters.keys.sorted() {
+                refuseWaiters(of: place, PresenceMachine.frozen)
+                queue(place)
+            }
             answerStale()
         default: break
         }
@@ -162,7 +173,7 @@ extension PresenceMachine {
             let tag = RequestTag(high: tagSpace, low: next.id)
             switch requests[next.id] {
             case nil: break
-            case .apply: applied(.failure(error), tag: tag, at: now)
+            case .apply, .endAgain: applied(.failure(error), tag: tag, at: now)
             case .refresh: refreshed(.failure(error), tag: tag, at: now)
             case .sweep(let partition): swept(.failure(error), partition: partition, tag: tag, at: now)
             case .read: read(.failure(error), tag: tag, at: now)

@@ -13,8 +13,9 @@ extension PresenceMachine {
         activate(partition)
     }
 
-    private mutating func activate(_ partition: Int) {
-        guard !partitions[partition].isActive, !partitions[partition].isInFlight, !partitions[partition].ready.isEmpty else { return }
+    mutating func activate(_ partition: Int) {
+        guard !partitions[partition].isActive, !partitions[partition].isInFlight else { return }
+        guard !partitions[partition].ready.isEmpty || !partitions[partition].endsAgain.isEmpty else { return }
         partitions[partition].isActive = true
         active.append(partition)
     }
@@ -30,6 +31,7 @@ extension PresenceMachine {
 
     private mutating func send(_ partition: Int, at now: Instant) {
         partitions[partition].isActive = false
+        if !partitions[partition].endsAgain.isEmpty { return sendEnds(partition, at: now) }
         let ready = partitions[partition].ready
         var operations: [PresenceOperation] = []
         var places: [Int32] = []
@@ -69,10 +71,11 @@ extension PresenceMachine {
             kind = isRestore ? .restore(connection.state) : .up(connection.state)
         }
         connections[place].errand = connection.phase == .open ? .up(connection.state) : .down
+        if connection.phase != .open { ends.expect(user.name) }
         connections[place].isCooling = true
         cooling.append((place: Int32(place), generation: connection.generation, until: now + PresenceMachine.pace))
         if connection.phase == .open, waiters[place] != nil {
-            for index in waiters[place]!.indices { waiters[place]![index].isCarried = true }
+            for index in waiters[place]!.list.indices { waiters[place]!.list[index].isCarried = true }
         }
         let name = connections.name(place)
         return PresenceOperation(
@@ -91,7 +94,10 @@ extension PresenceMachine {
     }
 
     package mutating func applied(_ result: Result<[UInt64], WireError>, tag: RequestTag, at now: Instant) {
-        guard owns(tag), case .apply(let partition, let places)? = requests.removeValue(forKey: tag.low) else { return }
+        guard owns(tag) else { return }
+        let request = requests.removeValue(forKey: tag.low)
+        if case .endAgain(let partition, let ends)? = request { return endedAgain(result, partition, ends, at: now) }
+        guard case .apply(let partition, let places)? = request else { return }
         partitions[partition].isInFlight = false
         switch result {
         case .success(let versions) where versions.count == places.count:
@@ -116,7 +122,12 @@ extension PresenceMachine {
         let errand = connections[place].errand
         connections[place].errand = .none
         switch errand {
-        case .down: forget(place)
+        case .down:
+            ends.append(
+                PresenceEnd(
+                    user: users[user].name, connection: connections.name(place), isClean: connections[place].phase == .leaving,
+                    version: version, at: now))
+            forget(place)
         case .up(let state):
             connections[place].stored = .holds(state)
             connections[place].proof = .fine
@@ -131,6 +142,7 @@ extension PresenceMachine {
 
     /// Whether it took effect isn't known; the current state goes out again after the pace. `isFinal`: those who wait for it are told.
     private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true) {
+        if connections[place].errand == .down { ends.giveUp(users[Int(connections[place].user)].name) }
         connections[place].errand = .none
         connections[place].stored = .unknown
         // Who left cleanly then may be back elsewhere by now.
@@ -189,28 +201,34 @@ extension PresenceMachine {
     // MARK: Who waits
 
     mutating func answerWaiters(of place: Int, all: Bool, version: UInt64) {
-        guard let waiting = waiters.removeValue(forKey: place) else { return }
+        guard var waiting = waiters.removeValue(forKey: place) else { return }
         var left: [Waiter] = []
-        for waiter in waiting {
+        for waiter in waiting.list {
             if all || waiter.isCarried {
                 actions.append(.presenceAck(tag: waiter.tag, .success(version)))
+                waiting.held = waiter.wish
             } else {
                 left.append(waiter)
             }
         }
-        if !left.isEmpty { waiters[place] = left }
+        waiting.list = left
+        if !left.isEmpty { waiters[place] = waiting }
     }
 
+    /// Who is refused is told so, and once nobody waits any more what was wished is what held before: a refused wish never takes effect later,
+    /// least of all in place of an invisibility that was asked for since. Whether one that was on its way did isn't known; the next operation
+    /// sets it right.
     mutating func refuseWaiters(of place: Int, _ error: WireError, onlyCarried: Bool = false) {
-        guard let waiting = waiters.removeValue(forKey: place) else { return }
+        guard var waiting = waiters.removeValue(forKey: place) else { return }
         var left: [Waiter] = []
-        for waiter in waiting {
+        for waiter in waiting.list {
             if waiter.isCarried || !onlyCarried {
                 actions.append(.presenceAck(tag: waiter.tag, .failure(error)))
             } else {
                 left.append(waiter)
             }
         }
-        if !left.isEmpty { waiters[place] = left }
+        waiting.list = left
+        if left.isEmpty { connections[place].asked = waiting.held } else { waiters[place] = waiting }
     }
 }

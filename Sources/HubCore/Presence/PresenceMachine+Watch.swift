@@ -34,6 +34,11 @@ extension PresenceMachine {
                 left.append(name)
                 users[place].knowledge = .none
                 users[place].isAnswered = false
+                // What was known goes too: kept for who has connections here alone, it would tell an invisible user from one who is gone, once the
+                // store has lost the record.
+                users[place].status = .offline
+                users[place].version = 0
+                users[place].lastSeen = 0
             }
             users.removeIfUnused(place)
         }
@@ -66,6 +71,7 @@ extension PresenceMachine {
         }
         var news: [PresenceChange] = []
         for change in changes {
+            ends.told(change)
             guard let place = users.place(of: change.user) else { continue }
             judge(change, of: place, at: now)
             learn(change, of: place, news: &news)
@@ -171,12 +177,12 @@ extension PresenceMachine {
             learn(change, of: place, news: &news)
             return
         }
-        if contradicts, users[place].knowledge == .suspectDue, !isWarming, users[place].connections == 0 {
+        if contradicts, users[place].knowledge == .suspectDue, !isWarming, hasNobodyToShow(place) {
             var offline = users[place].change
             offline.status = .offline
             offline.version &+= 1
             learn(offline, of: place, news: &news)
-        } else if isBehind, users[place].knowledge == .suspectDue, isLatest {
+        } else if isBehind, users[place].knowledge == .suspectDue, isLatest, !ends.isBeingRepeated(users[place].name) {
             var state = change
             state.version = users[place].version &+ 1
             learn(state, of: place, news: &news)
@@ -185,5 +191,22 @@ extension PresenceMachine {
             users[place].suspectedAt = now
             watches.suspects.append((user: users[place].name, at: now + timers.hold))
         }
+    }
+
+    /// Whether all connections of the user here are invisible, and the store knows it: then nothing here will write a state for others. Cost: a look
+    /// at the partition's leases where there are connections.
+    private func hasNobodyToShow(_ place: Int) -> Bool {
+        let count = users[place].connections
+        if count == 0 { return true }
+        var hidden: Int32 = 0
+        for lease in partitions[Int(users[place].partition)].leases {
+            let connection = connections[Int(lease)]
+            if Int(connection.user) == place && connection.phase == .open && connection.errand == .none && connection.state == .invisible
+                && connection.stored == .holds(.invisible)
+            {
+                hidden += 1
+            }
+        }
+        return hidden == count
     }
 }

@@ -29,7 +29,11 @@ package struct PresenceMachine: ~Copyable {
     /// The last moment at which the store was there: what it acknowledged too long before can't be lost any more.
     var upUntil: Instant
     /// Who waits for which connection's state to be stored.
-    var waiters: [Int: [Waiter]] = [:]
+    var waiters: [Int: Waiting] = [:]
+    /// What ended lately, for a store that comes back without it.
+    var ends = PresenceEnds()
+    /// Ends that were refused when they were written again, and when they're tried once more.
+    var endsRefused = Queue<(end: PresenceEnd, until: Instant)>()
 
     var requests: [UInt64: Request] = [:]
     /// When requests are given up, in order.
@@ -43,6 +47,9 @@ package struct PresenceMachine: ~Copyable {
     /// Nothing new can be kept: who comes isn't in the store, so no answer is sure. `settlesAt`: when it's over, and those have got in.
     var isFull = false
     var settlesAt: Instant?
+    /// Whether the store was there before; and until when, after it came back, connections may still have to be written again.
+    var wasUp = false
+    var settledAt: Instant?
     var actions: [PresenceAction] = []
 
     /// All nodes that lived at the last announcement.
@@ -81,6 +88,8 @@ package struct PresenceMachine: ~Copyable {
     struct PartitionState {
         var leases: [Int32] = []
         var ready: [Int32] = []
+        /// Ends that are written again, before all else.
+        var endsAgain: [PresenceEnd] = []
         var isInFlight = false
         var isActive = false
         var isSweeping = false
@@ -95,12 +104,21 @@ package struct PresenceMachine: ~Copyable {
 
     struct Waiter {
         var tag: RequestTag
+        var wish: Payload.Status
         /// The operation that is under way carries what it asked for.
         var isCarried = false
     }
 
+    /// Those who wait for one connection's state, in the order in which they asked.
+    struct Waiting {
+        /// What holds if all of them are refused: what was acknowledged last, or the opening asked for.
+        var held: Payload.Status
+        var list: [Waiter] = []
+    }
+
     enum Request {
         case apply(partition: Int, places: [Int32])
+        case endAgain(partition: Int, ends: [PresenceEnd])
         case refresh(partition: Int, leases: [Lease])
         case sweep(partition: Int)
         case read(ReadBatch)
@@ -178,23 +196,25 @@ package struct PresenceMachine: ~Copyable {
         }
     }
 
-    /// The client sets its status. Answered by `presenceAck` when the store holds it, or with a refusal.
+    /// The client sets its status. Answered by `presenceAck` when the store holds it, or with a refusal: then it isn't wished any more, and what
+    /// held before is what will be written.
     package mutating func requested(connection: Name, status: Payload.Status, tag: RequestTag, at now: Instant) {
         guard let place = connections.place(of: connection), connections[place].phase == .open else {
             let error = WireError(.unavailable, "the connection is closing")
             return actions.append(.presenceAck(tag: tag, .failure(error)))
         }
         guard isUp else { return actions.append(.presenceAck(tag: tag, .failure(PresenceMachine.frozen))) }
-        guard waiters[place, default: []].count < PresenceMachine.waitersMax else {
+        guard (waiters[place]?.list.count ?? 0) < PresenceMachine.waitersMax else {
             let error = WireError(
                 .rateLimited, "too many status changes of this connection are waiting",
                 retryAfter: PresenceMachine.pace.milliseconds)
             return actions.append(.presenceAck(tag: tag, .failure(error)))
         }
+        let held = connections[place].asked
+        waiters[place, default: Waiting(held: held)].list.append(Waiter(tag: tag, wish: status))
         connections[place].asked = status
         connections[place].isIdle = false
         connections[place].lastActivity = now
-        waiters[place, default: []].append(Waiter(tag: tag))
         if !connections[place].needsOperation && connections[place].errand == .none {
             answerWaiters(of: place, all: true, version: users[Int(connections[place].user)].floor)
         } else {

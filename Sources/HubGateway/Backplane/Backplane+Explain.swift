@@ -28,7 +28,9 @@ extension Backplane {
         case .failure(let error): finish(key, .failure(error))
         case .success(let record):
             explaining[key]?.record = record
-            explaining[key]?.isStale = machine.isStale
+            // As the store has it: the sentence is about that.
+            var judged = record
+            explaining[key]?.isStale = machine.judge(&judged, at: now)
             let connections = record.connections.map { ($0.connection, NodeIdentity.incarnation(of: $0.connection)) }
             guard let actions = inquiries.begin(connections, key: key, at: now) else { return finish(key, .failure(Self.tooMany)) }
             for action in actions { carryOut(action) }

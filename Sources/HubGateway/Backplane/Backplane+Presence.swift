@@ -43,13 +43,25 @@ extension Backplane: PresenceStoreDelegate {
         if machine.owns(tag) {
             machine.read(result, tag: tag, at: now)
         } else {
-            post(.presenceRead(result, isStale: machine.isStale, tag: tag.low), to: tag.high)
+            var result = result
+            var isStale = machine.isStale
+            if case .success(var snapshot) = result {
+                isStale = machine.judge(&snapshot, at: now)
+                result = .success(snapshot)
+            }
+            post(.presenceRead(result, isStale: isStale, tag: tag.low), to: tag.high)
         }
     }
 
     func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {
         if tag.high == Backplane.explainTags { return recordRead(result, key: tag.low) }
-        post(.inspected(result, isStale: machine.isStale, tag: tag.low), to: tag.high)
+        var result = result
+        var isStale = machine.isStale
+        if case .success(var record) = result {
+            isStale = machine.judge(&record, at: now)
+            result = .success(record)
+        }
+        post(.inspected(result, isStale: isStale, tag: tag.low), to: tag.high)
     }
 
     func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) {

@@ -2,7 +2,8 @@
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
 --       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
--- what the record keeps of the connection; of '-' and 'x' grace in ms.
+-- what the record keeps of the connection; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
+-- :version:last seen of the offline that was told of it, if it was.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -19,25 +20,27 @@ local function up(key, trail, kind, connection, value, floor, user)
   if type(added) == 'table' and added.err then return '!' .. added.err end
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
-  -- Whoever it is: online is what was held.
-  if real == 'online' then awaitNoMore(key, user, awaited) end
-  if state ~= 'offline' then
+  local isHidden, wasShown = isInvisible(value), held and not isInvisible(held)
+  if #awaited > 0 and not isHidden and not wasShown and kind ~= 'r' then comeBack(key, user, value, awaited) end
+  if real ~= 'offline' then
     redis.call('ZREM', GRACE, user)
-  elseif not fields.s and floor == 0 then
-    -- Nobody has ever seen this user, and nobody does now: there's no state to keep.
-    return '0'
-  elseif fields.s and fields.s ~= 'offline' and isInGrace(user) then
+  elseif not fields.s then
+    -- Nobody has ever seen this user, or the record was lost since; nobody does now, so there's no state to keep, as there's none of who is gone.
+    return text(floor)
+  elseif fields.s == 'offline' then
+    return fields.v
+  elseif wasShown then
+    -- Turning invisible is leaving.
+    if isToldLater(key, user, 'i', connection, value, awaited, now) then return fields.v end
+  elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
     return fields.v
   end
   -- Behind what the node knows, the record has lost its last changes: watchers, who know them, would pass over what it says from now on.
-  local isBehind = fields.s == state and floor > (tonumber(fields.v or '') or 0)
+  local isBehind = not isHidden and fields.s == state and floor > (tonumber(fields.v or '') or 0)
   if fields.s == state and not isBehind then return fields.v or '0' end
   local v = version(fields, floor, step)
   local at = isBehind and tonumber(fields.t or '') or now
-  -- Lost, and invisible now: there's nothing to tell, and no moment to name.
-  local isSilent = not fields.s and (kind == 'r' or state == 'offline')
-  if not fields.s and state == 'offline' then at = 0 end
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
   local cause
   if isBehind then
@@ -47,44 +50,52 @@ local function up(key, trail, kind, connection, value, floor, user)
   elseif not held then
     cause = 'c'
   elseif kind == 's' then
-    cause = string.sub(value, 1, 1)
+    cause = letter(value)
   else
-    cause = idly[string.sub(value, 1, 1)]
+    cause = idly[letter(value)]
   end
-  if fields.s or state ~= 'offline' then note(trail, trailTTL, cause, state, v, now, '', place(connection, value)) end
-  if not isSilent then event(user, fields.s, state, v, at) end
+  note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
+  -- A record that was lost is no transition.
+  if fields.s or kind ~= 'r' then event(user, fields.s, state, v, at) end
   return text(v)
 end
 
-local function down(key, trail, kind, connection, grace, floor, user)
+local function down(key, trail, kind, connection, value, floor, user)
+  local graceText, ago, told, toldAt = string.match(value, '^(%d+):?(%d*):?(%d*):?(%d*)$')
+  local grace, ended = tonumber(graceText), now - (tonumber(ago) or 0)
+  told = tonumber(told)
   local fields, connections, state, held, real, awaited = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
   if not held then return fields.v or '0' end
   redis.call('HDEL', key, 'c:' .. connection)
-  local cause = kind == 'x' and 'x' or 'l'
-  if real == 'offline' then
-    if not fields.s or fields.s == 'offline' then
-      if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
-      return fields.v or '0'
-    end
-    -- It isn't the one that the grace waits for.
-    if isInvisible(held) and (#awaited > 0 or isInGrace(user)) then return fields.v end
-    -- One grace for all: a goodbye beside one that is awaited waits for that one.
-    grace = math.max(grace, awaitNoMore(key, user, awaited) - now)
-    state = real
-    -- A clean leave is told at once, but not while others may still have to register again.
-    if grace > 0 or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0) then
-      redis.call('HSET', key, 'l', text(now) .. ';' .. cause .. place(connection, held))
-      redis.call('ZADD', GRACE, text(now + grace), user)
-      return fields.v
-    end
+  local before = fields.s or 'offline'
+  if real == 'offline' and before == 'offline' then
+    if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+    return fields.v or '0'
   end
-  -- The grace is for what others would see of a page that is loaded again: also where it's still away without it.
-  if grace > 0 and real == 'away' and fields.s == 'online' and string.sub(held, 1, 1) == 'o' then
-    redis.call('HSET', key, 'c:~' .. connection, held, 'l', text(now) .. ';' .. cause .. place(connection, held))
-    redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
+  local cause = kind == 'x' and 'x' or 'l'
+  -- Redis has lost what was told: it's what holds, unless the record has moved on. Who has heard it passes over the repetition.
+  if real == 'offline' and told and told > (tonumber(fields.v or '') or 0) then
+    while #awaited > 0 do awaitNoMore(key, user, awaited, #awaited) end
+    redis.call('ZREM', GRACE, user)
+    redis.call('HSET', key, 's', 'offline', 'v', text(told), 't', toldAt)
+    redis.call('HDEL', key, 'l')
+    if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
+    if step > 1 and told > (top or 0) then top, isTopNew = told, true end
+    note(trail, trailTTL, cause, 'offline', told, ended, '', place(connection, held))
+    event(user, fields.s, 'offline', told, tonumber(toldAt))
+    return text(told)
+  end
+  if isInvisible(held) then
+    -- It isn't the one that is waited for.
+    if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
+  elseif grace > 0 and before ~= 'offline' then
+    -- Whoever else is there may go, or be away, before it's back: it counts until then.
+    await(key, user, connection, held, awaited, grace, ended)
+    return fields.v
+  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended) then
     return fields.v
   end
   if fields.s == state then return fields.v end
@@ -100,7 +111,7 @@ local at = 9
 for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
   if kind == '-' or kind == 'x' then
-    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, tonumber(value), floor, user)
+    versions[#versions + 1] = down(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   else
     versions[#versions + 1] = up(KEYS[i], KEYS[i + 1], kind, connection, value, floor, user)
   end

@@ -9,29 +9,33 @@ local lease, tombstoneTTL, trailTTL, sweeper, step = tonumber(ARGV[3]), ARGV[4],
 local offline = 0
 hookRules(ARGV[10], KEYS[6], KEYS[7])
 
--- `connection` has ended; '': it's the grace that has. `at`: when an offline user was last seen. A record that's somebody else's is left as it
--- is, and its user is offline.
+-- `connection` has ended; '': it's a goodbye that had to wait. `at`: when an offline user was last seen. A record that's somebody else's is left
+-- as it is, and its user is offline.
 local function settle(key, trail, user, connection, at, cause)
-  local fields, connections, state, held = record(key, connection, nil)
+  local fields, connections, state, held, real, awaited = record(key, connection, nil)
   local isOurs = fields ~= nil
-  if not isOurs then fields, connections, state = {}, 0, 'offline' end
+  if not isOurs then fields, connections, state, real, awaited = {}, 0, 'offline', 'offline', {} end
   local where = place(connection, held)
-  if connection == '' then
-    -- What the close that began it left: ms;cause and place.
-    local moment, left, from = string.match(fields.l or '', '^(%d+);([lx])(.*)$')
-    at = tonumber(moment or string.match(fields.l or '', '^%d+$') or '') or at
-    cause, where = left or cause, from or where
-  elseif held then
-    redis.call('HDEL', key, 'c:' .. connection)
+  if held then redis.call('HDEL', key, 'c:' .. connection) end
+  -- What the last close left: ms;cause and place.
+  local moment, left, from = string.match(fields.l or '', '^(%d+);(%l)(.*)$')
+  moment = tonumber(moment or string.match(fields.l or '', '^%d+$') or '')
+  local wasAwaited = string.sub(connection, 1, 1) == '~'
+  if real == 'offline' and #awaited > 0 then
+    -- Somebody else may still come back: what was told holds until then.
+    if held and not wasAwaited and not isInvisible(held) and at > (moment or 0) then
+      redis.call('HSET', key, 'l', text(at) .. ';' .. cause .. where)
+    end
+    return
   end
-  -- One that was awaited: it was lost when it ended, not now.
-  if string.sub(connection, 1, 1) == '~' then
-    at = tonumber(string.match(fields.l or '', '^(%d+)') or '') or at
-    cause = 'l'
+  -- Lost, or left, when that happened, not now.
+  if wasAwaited then cause = 'l' end
+  if connection == '' or wasAwaited and state == 'offline' then
+    at, cause, where = moment or at, left or cause, from or where
   end
   if state == 'offline' then
     local isHidden = isInvisible(held)
-    -- The grace waits for one that counts, and ends by itself.
+    -- The goodbye of one that counted is told by itself.
     if isHidden and fields.s and fields.s ~= 'offline' and isInGrace(user) then return end
     redis.call('ZREM', GRACE, user)
     -- Told already, or never seen at all.

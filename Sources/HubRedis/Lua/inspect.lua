@@ -1,6 +1,7 @@
 -- All that's known of a user, at one moment. Writes nothing.
 -- KEYS: 1 record, 2 leases, 3 grace, 4 trail, 5 partition meta. ARGV: 1 user, 2 how many entries of the trail ('0': none)
--- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or '', {entry, …}}
+-- Reply: {now, {field, value, …}, {deadline or '' for each field that is a connection, in order}, deadline of the grace or '', {entry, …},
+--         warm until ('': never swept), hold until or ''}
 local clock = redis.call('TIME')
 local all = redis.call('HGETALL', KEYS[1])
 -- Nobody is registered where one of the partition's keys is somebody else's: nothing is known then, least of all that a user is offline.
@@ -24,4 +25,4 @@ end
 local trail = {}
 if ARGV[2] ~= '0' then trail = redis.call('LRANGE', KEYS[4], -tonumber(ARGV[2]), -1) end
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
-return {string.format('%.0f', now), all, deadlines, redis.call('ZSCORE', KEYS[3], ARGV[1]) or '', trail}
+return {string.format('%.0f', now), all, deadlines, redis.call('ZSCORE', KEYS[3], ARGV[1]) or '', trail, meta[5] or '', meta[4] or ''}

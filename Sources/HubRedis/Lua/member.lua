@@ -23,13 +23,15 @@ redis.call('ZSCORE', OCCUPIED, '')
 
 -- What the channel is called, and how long its entry holds (by scripts that change members). Backends are told when the first member comes and
 -- the last one goes. While the channel is among the occupied they know of it: beginning anew tells nothing.
-local CHANNEL, LEASE = '', 0
+-- STEP, START (ms): what clients are told says no more of the time than STEP: a channel begins START, which is anywhere within it, behind its
+-- beginning.
+local CHANNEL, LEASE, STEP, START = '', 0, 1, 0
 local function occupied()
   if redis.call('ZADD', OCCUPIED, text(now + LEASE), CHANNEL) == 1 then hook('o', text(occupancy), text(q + 1), text(now), CHANNEL) end
 end
 local function vacated()
   redis.call('ZREM', OCCUPIED, CHANNEL)
-  hook('v', '0', text((q or now) + 1), text(now), CHANNEL)
+  hook('v', '0', text((q or now + STEP) + 1), text(now), CHANNEL)
 end
 
 -- One message of one kind: J joined, L left, U updated, each entry devices:length:user.
@@ -43,7 +45,7 @@ end
 -- Begins anew, because what nodes had said can't be counted any more (or never was said): all of them say it again. HSET is the first
 -- write, so that it's refused when memory is full.
 local function anew(ttl, node)
-  q = math.max((q or 0) + 1, now)
+  q = math.max((q or 0) + 1, now - now % STEP + START)
   begun = text(q)
   redis.call('HSET', META, 'q', begun, 'b', begun)
   redis.call('PEXPIRE', META, ttl)

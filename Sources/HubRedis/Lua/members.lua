@@ -1,16 +1,16 @@
 -- How many devices users have in a channel on one node now. Saying it again changes nothing.
--- ARGV: 1 node, 2 lease, 3 ttl (ms each), 4 rules of hooks, 5 the channel, then for each user: devices, user. Either all have devices, or none has: those leave.
+-- ARGV: 1 node, 2 lease, 3 ttl (ms each), 4 rules of hooks, 5 the channel, 6 step, 7 start within it (ms), then for each user: devices, user. Either all have devices, or none has: those leave.
 -- Reply: {sequence, begun, occupancy, 1 if this node wasn't known there}
 local node, lease, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 hookRules(ARGV[4], KEYS[6], KEYS[7])
-CHANNEL, LEASE = ARGV[5], lease
-local isJoin = tonumber(ARGV[6]) > 0
+CHANNEL, LEASE, STEP, START = ARGV[5], lease, tonumber(ARGV[6]), tonumber(ARGV[7])
+local isJoin = tonumber(ARGV[8]) > 0
 local score = redis.call('ZSCORE', LEASES, node)
 local before, sums = {}, {}
 -- One of the keys is gone without the others.
 local isLost = q and ((score and not said) or (said == begun and occupancy == 0))
 local isNew = not q or isLost or said ~= begun
-for i = 6, #ARGV, 2 do
+for i = 8, #ARGV, 2 do
   local user = ARGV[i + 1]
   local value, sum = redis.call('HGET', SAID, user), redis.call('HGET', USERS, user)
   if (value and not tonumber(value)) or (sum and not tonumber(sum)) then
@@ -32,7 +32,7 @@ if isNew and isJoin then
   redis.call('DEL', SAID)
   redis.call('HSET', SAID, '', begun)
 end
-for i = 6, #ARGV, 2 do set(ARGV[i + 1], before[i], tonumber(ARGV[i]), sums[i]) end
+for i = 8, #ARGV, 2 do set(ARGV[i + 1], before[i], tonumber(ARGV[i]), sums[i]) end
 if redis.call('HLEN', SAID) <= 1 then
   redis.call('DEL', SAID)
   redis.call('ZREM', LEASES, node)

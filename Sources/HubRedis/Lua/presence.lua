@@ -22,20 +22,37 @@ redis.call('ZSCORE', GRACE, '')
 
 local STATES = {online = true, away = true, offline = true}
 
--- What stands in a user's record: its fields, how many connections, the state that they add up to, what stands of `connection` (nil when it
--- isn't there), the state without those that are awaited, and the names of these.
--- It counts with `value` in place of what stands there, or not at all (nil). An invisible one is a connection, but counts for nobody: the state
--- is offline exactly where nobody that counts is there. One that was online and ended without a goodbye beside one that is away is awaited: it
--- counts as online for the grace, under its name behind a tilde, with a deadline among the leases.
+-- Of one user, so many that are awaited are told apart.
+local AWAITED_MAX = 4
+
+local function letter(value) return string.sub(value, 1, 1) end
+local function isInvisible(value) return value and letter(value) == 'i' end
+
+-- What others are shown: what the connections that count add up to, where one that is awaited counts like one that is there. While nobody is
+-- there and somebody is awaited, it's what they were told.
+local function shown(told, real, awaited)
+  if #awaited == 0 or real == 'online' then return real end
+  if real == 'offline' then return told or 'offline' end
+  for i = 1, #awaited do
+    if letter(awaited[i].value) == 'o' then return 'online' end
+  end
+  return real
+end
+
+-- What stands in a user's record: its fields, how many connections, what others are to be shown, what stands of `connection` (nil when it isn't
+-- there), what the connections add up to without those that are awaited, and these (name, value).
+-- It counts with `value` in place of what stands there, or not at all (nil). An invisible one is a connection, but counts for nobody: `real` is
+-- offline exactly where nobody that counts is there. One that counted and ended without a goodbye is awaited for the grace, under its name behind
+-- a tilde, with a deadline among the leases.
 -- nil and an error: the key holds something else.
 local function record(key, connection, value)
   local all = redis.pcall('HGETALL', key)
   if all.err then return nil, all.err end
-  local fields, connections, state, held, awaited, isOurs = {}, 0, 'offline', nil, {}, true
+  local fields, connections, real, held, awaited, isOurs = {}, 0, 'offline', nil, {}, true
   local function add(text)
     connections = connections + 1
-    local first = string.sub(text, 1, 1)
-    if first == 'o' then state = 'online' elseif first == 'a' and state == 'offline' then state = 'away' end
+    local first = letter(text)
+    if first == 'o' then real = 'online' elseif first == 'a' and real == 'offline' then real = 'away' end
   end
   for i = 1, #all, 2 do
     local name = all[i]
@@ -45,19 +62,17 @@ local function record(key, connection, value)
     elseif string.sub(name, 3) == connection then
       held = all[i + 1]
     elseif string.sub(name, 3, 3) == '~' then
-      awaited[#awaited + 1] = string.sub(name, 3)
+      awaited[#awaited + 1] = {name = string.sub(name, 3), value = all[i + 1]}
     else
       add(all[i + 1])
     end
   end
   if not isOurs and not STATES[fields.s or ''] then return nil, 'FOREIGN the user\'s record is a hash that is not a hub\'s' end
   if value then add(value) end
-  return fields, connections, #awaited > 0 and 'online' or state, held, state, awaited
+  return fields, connections, shown(fields.s, real, awaited), held, real, awaited
 end
 
-local function isInvisible(value) return value and string.sub(value, 1, 1) == 'i' end
-
--- While it runs, the last connection that counted is gone and nobody was told yet.
+-- Set by a goodbye that is told with the next sweep.
 local function isInGrace(user) return redis.call('ZSCORE', GRACE, user) end
 
 -- The largest version of the partition, where versions are rounded. It begins with the partition's first sweep (find), whose moment is nobody's.
@@ -93,23 +108,69 @@ local function event(user, before, state, v, at)
   end
 end
 
--- Forgets those that are awaited; the latest deadline of theirs.
-local function awaitNoMore(key, user, awaited)
-  local latest = 0
-  for i = 1, #awaited do
-    local member = user .. '|' .. awaited[i]
-    local deadline = tonumber(redis.call('ZSCORE', LEASES, member) or '')
-    if deadline and deadline > latest then latest = deadline end
-    redis.call('ZREM', LEASES, member)
-    redis.call('HDEL', key, 'c:' .. awaited[i])
-  end
-  return latest
-end
-
 -- Who and where a connection is, for the trail: its id, then what its field keeps behind the state's letter (node, device, since).
 local function place(connection, value)
   if string.sub(connection, 1, 1) == '~' then connection = string.sub(connection, 2) end
   return #connection .. ':' .. connection .. string.sub(value or '', 3)
+end
+
+-- What its client calls the device; '' where that's one that a hub made up (DeviceName), which is another one with each connection.
+local function device(value)
+  local length, rest = string.match(value, '^.;(%d+):(.*)$')
+  if not length then return '' end
+  length, rest = string.match(string.sub(rest, length + 1), '^(%d+):(.*)$')
+  local name = length and string.sub(rest, 1, length) or ''
+  return #name == 15 and string.find(name, '^device%-[a-z0-9]+$') and '' or name
+end
+
+-- Of those that are awaited and for which `matches` is true of what is kept of them, the place of the one that ended first; nil: none.
+local function earliest(user, awaited, matches)
+  local place, least
+  for i = 1, #awaited do
+    if matches(awaited[i].value) then
+      local deadline = tonumber(redis.call('ZSCORE', LEASES, user .. '|' .. awaited[i].name) or '') or 0
+      if not place or deadline < least then place, least = i, deadline end
+    end
+  end
+  return place
+end
+
+local function awaitNoMore(key, user, awaited, place)
+  local name = table.remove(awaited, place).name
+  redis.call('ZREM', LEASES, user .. '|' .. name)
+  redis.call('HDEL', key, 'c:' .. name)
+end
+
+-- `connection`, which counted, has ended without a goodbye, at `ended`. Beyond what is told apart, one goes that makes no difference to the state any more:
+-- the first of its own kind, which this one outlasts, or else the first of all, which others outlast.
+local function await(key, user, connection, value, awaited, grace, ended)
+  if #awaited >= AWAITED_MAX then
+    local kind = letter(value)
+    local place = earliest(user, awaited, function(other) return letter(other) == kind end)
+    awaitNoMore(key, user, awaited, place or earliest(user, awaited, function() return true end))
+  end
+  redis.call('HSET', key, 'c:~' .. connection, value, 'l', text(ended) .. ';l' .. place(connection, value))
+  redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
+end
+
+-- One that comes ends the waiting for one: of its device, and of a state that it has itself. What others are shown stays the same by that.
+local function comeBack(key, user, value, awaited)
+  local mine = device(value)
+  local function ofState(kind)
+    return earliest(user, awaited, function(other) return letter(other) == kind and device(other) == mine end)
+  end
+  local found = letter(value) == 'o' and ofState('o') or ofState('a')
+  if found then awaitNoMore(key, user, awaited, found) end
+end
+
+-- The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and while
+-- others may still have to register again.
+local function isToldLater(key, user, cause, connection, value, awaited, ended)
+  local isHeld = now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0)
+  if #awaited == 0 and not isHeld then return false end
+  redis.call('HSET', key, 'l', text(ended) .. ';' .. cause .. place(connection, value))
+  if #awaited == 0 then redis.call('ZADD', GRACE, text(now), user) end
+  return true
 end
 
 -- Notes a transition and its cause in the user's trail, for explain: state's letter (o, a, f), cause's letter, version, ms, length of the

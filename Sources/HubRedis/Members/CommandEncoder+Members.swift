@@ -28,13 +28,14 @@ extension CommandEncoder {
     func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         switch call.kind {
         case .change(let users):
-            out.call(.members, scripts, keys: 8, arguments: 5 + 2 * users.count)
+            out.call(.members, scripts, keys: 8, arguments: 7 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(hookRules)
             out.argument(call.channel.bytes)
+            memberStart(&out)
             for user in users {
                 out.argument(decimal: UInt64(user.devices))
                 out.argument(user.user.bytes)
@@ -49,7 +50,7 @@ extension CommandEncoder {
             out.argument(isObserver ? "1" : "0")
             out.argument(call.channel.bytes)
         case .reap(let node):
-            out.call(.memberReap, scripts, keys: 8, arguments: 7)
+            out.call(.memberReap, scripts, keys: 8, arguments: 9)
             membersKeys(call.channel, of: node, &out)
             out.argument(node.bytes)
             out.argument(decimal: membersTTL.milliseconds)
@@ -58,6 +59,7 @@ extension CommandEncoder {
             out.argument(call.cursor)
             out.argument(hookRules)
             out.argument(call.channel.bytes)
+            memberStart(&out)
         case .list(let cursor, let limit, let whole):
             out.call(.memberList, scripts, keys: 8, arguments: 3)
             membersKeys(call.channel, of: incarnation, &out)
@@ -65,7 +67,7 @@ extension CommandEncoder {
             out.argument(decimal: UInt64(max(1, limit)))
             out.argument(decimal: UInt64(max(0, whole)))
         case .look:
-            out.call(.memberLook, scripts, keys: 8, arguments: 6)
+            out.call(.memberLook, scripts, keys: 8, arguments: 8)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(call.sweep?.mark ?? [])
             out.argument(decimal: timers.lease.milliseconds)
@@ -73,7 +75,14 @@ extension CommandEncoder {
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(hookRules)
             out.argument(call.channel.bytes)
+            memberStart(&out)
         }
+    }
+
+    /// Where a channel's sequence begins if it begins now.
+    private func memberStart(_ out: inout ByteBuffer) {
+        out.argument(decimal: timers.sequenceStep)
+        out.argument(decimal: UInt64.random(in: 0..<timers.sequenceStep))
     }
 
     func memberFind(_ sweep: MemberSweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

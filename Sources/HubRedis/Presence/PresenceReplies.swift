@@ -90,17 +90,19 @@ enum PresenceReplies {
 
     /// `inspect`: the record, right even before any sweep: leases that ran out are shown and not counted.
     static func record(_ reply: borrowing Reply, of user: Name, lease: Span) -> PresenceRecord? {
-        guard reply.elements(0) == 5, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
+        guard reply.elements(0) == 7, let now = reply.string(1)?.decimal, let fields = reply.elements(2), fields % 2 == 0 else {
             return nil
         }
         let deadlines = reply.end(of: 2)
         let grace = reply.end(of: deadlines)
         guard let deadlineCount = reply.elements(deadlines) else { return nil }
+        let warm = reply.end(of: reply.end(of: grace))
+        let holdUntil = reply.string(reply.end(of: warm))?.decimal ?? 0
         var change = PresenceChange(user: user, status: .offline, version: 0, lastSeen: 0)
         var connections: [PresenceRecord.Connection] = []
         var lastProof: UInt64 = 0
         var close: PresenceTransition?
-        var awaitedUntil: UInt64?
+        var awaited: [(connection: Name?, state: ConnectionState, until: UInt64)] = []
         var places = 0
         for index in stride(from: 3, to: 3 + fields, by: 2) {
             guard let name = reply.string(index), let value = reply.string(index + 1) else { return nil }
@@ -114,15 +116,15 @@ enum PresenceReplies {
             } else if name.equals("l") {
                 close = TrailEntry.close(value)
             } else if name.hasPrefix("c:") {
-                guard places < deadlineCount, let parsed = ConnectionValue.parse(value),
-                    let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[2...]))
-                else { return nil }
+                guard places < deadlineCount, let parsed = ConnectionValue.parse(value) else { return nil }
                 let deadline = reply.string(deadlines + 1 + places)?.decimal ?? 0
                 places += 1
-                if name[2] == UInt8(ascii: "~") {
-                    awaitedUntil = max(awaitedUntil ?? 0, deadline)
+                if name.count > 2, name[2] == UInt8(ascii: "~") {
+                    let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[3...]))
+                    awaited.append((connection: connection, state: parsed.state, until: deadline))
                     continue
                 }
+                guard let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[2...])) else { return nil }
                 if parsed.state != .invisible {
                     lastProof = max(lastProof, deadline > lease.milliseconds ? deadline - lease.milliseconds : 0)
                 }
@@ -132,24 +134,33 @@ enum PresenceReplies {
                         leaseLeft: deadline > now ? deadline - now : 0))
             }
         }
-        let graceDeadline = reply.string(grace)?.decimal
-        let graceLeft = graceDeadline.map { $0 > now ? $0 - now : 0 }
-        // Those that count: in a grace there are none, and who is invisible changes nothing of it.
-        let shown = connections.filter { $0.state != .invisible }
-        let isAwaited = awaitedUntil.map { $0 > now } ?? false
-        if !shown.isEmpty || isAwaited {
-            let states = shown.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
-            let status: PresenceStatus = isAwaited || states.contains(.online) ? .online : states.contains(.away) ? .away : .offline
-            if status == .offline && change.status != .offline { change.lastSeen = max(change.lastSeen, lastProof) }
-            change.status = status
-        } else if graceLeft == 0 || graceLeft == nil && (!connections.isEmpty || awaitedUntil != nil) {
-            if change.status != .offline, let close { change.lastSeen = close.time }
+        let goodbye = reply.string(grace)?.decimal
+        let living = connections.lazy.filter { $0.leaseLeft > 0 }.map(\.state)
+        let live: PresenceStatus = living.contains(.online) ? .online : living.contains(.away) ? .away : .offline
+        let ends = max(awaited.map(\.until).max() ?? 0, goodbye ?? 0)
+        let online = awaited.filter { $0.state == .online && $0.until > now }.max { $0.until < $1.until }
+        let kept = change
+        if now < holdUntil {
+            // Nobody could renew anything: what has run out since ends only after the hold.
+        } else if live != .offline {
+            change.status = online != nil ? .online : live
+        } else if ends <= now {
+            if change.status != .offline, lastProof > 0 || close != nil && ends > 0 {
+                change.lastSeen = max(lastProof, ends > 0 ? close?.time ?? 0 : 0)
+            }
             change.status = .offline
         }
-        var record = PresenceRecord(change: change, connections: connections, graceLeft: graceLeft, now: now)
-        // Of a grace that was cancelled it may still stand there.
-        if graceLeft != nil || isAwaited { record.close = close }
-        if isAwaited, let awaitedUntil { record.awaitedLeft = awaitedUntil - now }
+        var record = PresenceRecord(change: change, connections: connections, graceLeft: nil, now: now)
+        record.kept = kept
+        record.isWarming = reply.string(warm)?.decimal.map { now < $0 } ?? true
+        // What stands there of a close may be of one that came back.
+        if live == .offline, ends > 0 {
+            record.graceLeft = ends > now ? ends - now : 0
+            record.close = close
+        } else if live == .away, let online {
+            record.awaitedLeft = online.until - now
+            if close?.connection == online.connection { record.close = close }
+        }
         return record
     }
 

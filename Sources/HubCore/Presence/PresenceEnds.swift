@@ -1,0 +1,92 @@
+import HubBase
+import HubWire
+
+/// A connection's end that the store has acknowledged.
+package struct PresenceEnd {
+    package var user: Name
+    package var connection: Name
+    /// The client said goodbye.
+    package var isClean: Bool
+    /// The user's, as the store answered.
+    package var version: UInt64
+    package var at: Instant
+    /// What was told of the user since, if it was offline: written again with it.
+    package var told: PresenceChange?
+    /// How often it was refused when it was written again.
+    var refusals = 0
+
+    package init(user: Name, connection: Name, isClean: Bool, version: UInt64, at: Instant) {
+        self.user = user
+        self.connection = connection
+        self.isClean = isClean
+        self.version = version
+        self.at = at
+    }
+}
+
+/// Connections' ends of the last `PresenceMachine.lossMax`: a store that comes back with older data has the ended connections again, and nobody
+/// else would say that they're gone before their leases run out. And what the feeds told of their users meanwhile.
+///
+/// Bounded by `limit`; who falls out is found by a sweep, a lease later. Some 150 bytes an end.
+package struct PresenceEnds {
+    private var queue = Queue<PresenceEnd>()
+    /// Users with an end in the queue or under way to the store: how many, and what was told of them last.
+    private var users: [Name: (ends: Int, told: PresenceChange?)] = [:]
+    /// Users with ends that are being written again.
+    private var repeated: [Name: Int] = [:]
+
+    package static let limit = 50_000
+
+    package init() {}
+
+    /// An end of this user's goes to the store: from now on it's noted what is told of the user. Followed by `append` or `giveUp`.
+    package mutating func expect(_ user: Name) { users[user, default: (ends: 0, told: nil)].ends += 1 }
+
+    mutating func giveUp(_ user: Name) {
+        guard let known = users[user] else { return }
+        users[user] = known.ends > 1 ? (ends: known.ends - 1, told: known.told) : nil
+    }
+
+    /// The end that was expected was acknowledged.
+    package mutating func append(_ end: PresenceEnd) {
+        queue.append(end)
+        if queue.count > PresenceEnds.limit { forgetFirst() }
+    }
+
+    /// From a feed. Cost: a lookup, where anything ended lately.
+    mutating func told(_ change: PresenceChange) {
+        guard !users.isEmpty, let known = users[change.user], change.version > known.told?.version ?? 0 else { return }
+        users[change.user]!.told = change
+    }
+
+    /// What was acknowledged too long before can't be lost any more.
+    package mutating func forget(before now: Instant) {
+        while let first = queue.first, first.at + PresenceMachine.lossMax < now { forgetFirst() }
+    }
+
+    private mutating func forgetFirst() {
+        guard let end = queue.popFirst() else { return }
+        giveUp(end.user)
+    }
+
+    /// All that are remembered, oldest first, each with what was told of its user.
+    package func all() -> [PresenceEnd] {
+        (0..<queue.count).map { place in
+            var end = queue[place]
+            if let told = users[end.user]?.told, told.status == .offline, told.version >= end.version { end.told = told }
+            return end
+        }
+    }
+
+    mutating func beginRepeating(_ user: Name) { repeated[user, default: 0] += 1 }
+
+    mutating func endRepeating(_ user: Name) {
+        guard let count = repeated[user] else { return }
+        repeated[user] = count > 1 ? count - 1 : nil
+    }
+
+    mutating func forgetRepeats() { repeated = [:] }
+
+    /// What the store holds of that user isn't what this node knows.
+    func isBeingRepeated(_ user: Name) -> Bool { !repeated.isEmpty && repeated[user] != nil }
+}
