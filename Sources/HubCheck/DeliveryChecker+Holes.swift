@@ -39,10 +39,4 @@ extension DeliveryChecker {
         }
         readers[seat]?.holes = []
     }
-
-    /// A client got something that it never asked for; in `name`, whatever that is.
-    package mutating func unasked(_ name: Name, _ text: String, by client: Int) {
-        let channel = number(of: name)
-        find(.unasked, channel, client, text)
-    }
 }

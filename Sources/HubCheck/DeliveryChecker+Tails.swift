@@ -121,6 +121,12 @@ extension DeliveryChecker {
         let channel = number(of: name)
         find(.contradiction, channel, client, text)
     }
+
+    /// A client got something that it never asked for; in `name`, whatever that is.
+    package mutating func unasked(_ name: Name, _ text: String, by client: Int) {
+        let channel = number(of: name)
+        find(.unasked, channel, client, text)
+    }
 }
 
 extension [DeliveryChecker.Ack] {

@@ -47,7 +47,7 @@ extension DeliveryChecker {
             if let horizon { guard suspect.at <= horizon else { continue } }
             guard place.epoch == cursor.epoch, reader.base < place.offset, place.offset <= cursor.offset || suspect.isBeyond,
                 !reader.got.contains(message), !excused.contains(message), !reader.takenBack.contains(where: { $0.offset == place.offset }),
-                channels[seat.channel].messages[message]?.answeredAt ?? 0 > told[seat] ?? 0
+                channels[seat.channel].messages[message]?.acknowledgedAt ?? 0 > told[seat] ?? 0
             else { continue }
             let isClaimed = reader.claim?.contains(place.offset) ?? false
             find(
@@ -72,7 +72,6 @@ extension DeliveryChecker {
     /// What stands last: the last one in time, but for acks that crossed on their ways to two senders, and for repeats of what stood before.
     mutating func noteLast(_ message: Message, _ sent: Sent, at position: Position, isDuplicate: Bool, _ channel: Int) {
         clock += 1
-        if channels[channel].messages[message]?.answeredAt == 0 { channels[channel].messages[message]?.answeredAt = clock }
         let last = channels[channel].lastAcknowledged
         let crossed = last.map { $0.epoch == position.epoch && $0.offset > position.offset } ?? false
         // It stood there before it was sent the last time, as the hub says, or as somebody saw.
@@ -134,7 +133,7 @@ extension DeliveryChecker {
     private func isMoved(_ message: Message, to places: [(position: Position, standing: Standing)], _ channel: Int) -> Bool {
         guard let sent = channels[channel].messages[message], sent.attempts == 1, let acknowledged = sent.acknowledged else { return false }
         return places.contains { $0.position == acknowledged }
-            && places.contains { $0.position != acknowledged && $0.standing.order >= sent.answeredAt }
+            && places.contains { $0.position != acknowledged && $0.standing.order >= sent.acknowledgedAt }
     }
 
     // MARK: Coming back, and being sent back

@@ -93,9 +93,8 @@ package struct DeliveryChecker {
         var attempts: Int
         var acknowledged: Position?
         var seen: Position?
-        /// When it was seen there first, and when it was acknowledged first, in the order of events.
+        /// When it was seen there first, in the order of events.
         var seenAt: UInt64 = 0
-        var answeredAt: UInt64 = 0
         /// Of what was sent: whether it's an event; nil: unknown, or sent as both.
         var isEvent: Bool?
         /// The digest of the content that was acknowledged.
@@ -107,7 +106,7 @@ package struct DeliveryChecker {
         var connection = 0
         /// When it was sent first, and last.
         var at: UInt64
-        /// When it was acknowledged first.
+        /// When it was acknowledged first, in the order of events.
         var acknowledgedAt: UInt64 = 0
         var retriedAt: UInt64 = 0
         /// How many of its attempts were refused for good.

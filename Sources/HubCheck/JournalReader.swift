@@ -126,9 +126,11 @@ package struct JournalReader {
             request = .publish(sending)
         case "subscribe":
             let (wanted, from) = try Self.wanted(envelope, bytes)
-            if id == nil { clients[client].asksSilently(wanted, at: checker.now) }
-            // The answer that would bring what was missed isn't given either.
-            if id == nil { for channel in wanted where from[channel] != nil { checker.loosened(channel, by: client) } }
+            if id == nil {
+                clients[client].asksSilently(wanted, at: checker.now)
+                // The answer that would bring what was missed isn't given either.
+                for channel in wanted where from[channel] != nil { checker.loosened(channel, by: client) }
+            }
             request = .subscribe(wanted, from: from)
         case "unsubscribe":
             guard let channel else { return }
@@ -140,8 +142,10 @@ package struct JournalReader {
         case "history": request = .history(channel, isContinuation: channel.map { clients[client].paging.contains($0) })
         case "ping": request = .ping
         default:
-            if type == "connect" { clients[client].isRefreshed = clients[client].isWelcome }
-            if clients[client].isRefreshed && type == "connect" { clients[client].left = [] }
+            if type == "connect", clients[client].isWelcome {
+                clients[client].isRefreshed = true
+                clients[client].left = []
+            }
             request = .other
         }
         if let id { clients[client].asked[id, default: []].append(request) }

@@ -22,7 +22,7 @@ extension RedisBackend {
     private func probePartition(of master: Master) -> Int? {
         guard masters.isCluster else { return Partition.of(incarnation) }
         return master.lanes.first { lane in
-            guard lane < Partition.count, let index = subscriber.set.place(of: keys.probeChannel(incarnation, lane)) else { return false }
+            guard lane < Partition.count, let index = subscriber.set.find(keys.probeChannel(incarnation, lane)) else { return false }
             return subscriber.set[index].state == .live
         }
     }

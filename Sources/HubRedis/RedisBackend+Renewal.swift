@@ -11,7 +11,7 @@ extension RedisBackend {
             message: AckLedger.Entry.Message(user: call.publication.user, id: call.publication.messageId))
         // Another master has the lane already, which may never have got it.
         if link.isOnDetour(call.channel) { ledger.doubt(entry) } else { ledger.note(entry) }
-        guard let index = subscriber.set.place(of: keys.liveChannel(call.channel)) else { return }
+        guard let index = subscriber.set.find(keys.liveChannel(call.channel)) else { return }
         subscriber.set.acknowledged(index, at: position)
     }
 

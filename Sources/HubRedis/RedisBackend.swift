@@ -303,7 +303,7 @@ package final class RedisBackend {
         }
         if position == .start, case .channel(let channel) = subject {
             // No record: where it stands instead takes a script. Seldom, so a second way rather than a script for every channel.
-            guard subscriber.set.isStill(index, generation) else { return }
+            guard subscriber.set.isCurrent(index, generation) else { return }
             return link.send(.tip(index: index, generation: generation, channel))
         }
         positionRead(index, generation, subject, position)
@@ -312,7 +312,7 @@ package final class RedisBackend {
     private func positionRead(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ position: Position) {
         guard let outcome = subscriber.set.read(index, generation, position, pings: subscriber.pings) else {
             // It was live and has been looked at again, for somebody who came when its place wasn't known for sure.
-            if case .channel(let channel) = subject, subscriber.set.isStillLive(index, generation) { answerWaiters(index, channel) }
+            if case .channel(let channel) = subject, subscriber.set.isLive(index, generation) { answerWaiters(index, channel) }
             return
         }
         switch subject {
@@ -331,14 +331,14 @@ package final class RedisBackend {
             return positionUnreadable(index, generation, subject, error)
         }
         subscriber.set.readFailed(index, generation)
-        if case .channel(let channel) = subject, subscriber.set.isStillLive(index, generation) { failWaiters(index, channel, error) }
+        if case .channel(let channel) = subject, subscriber.set.isLive(index, generation) { failWaiters(index, channel, error) }
     }
 
     /// Somebody else's value stands where the position should. Nobody is told of a place in such a channel; who was told of one already hears
     /// that nothing before the next publication can be bridged. A feed does without.
     private func positionUnreadable(_ index: Int, _ generation: UInt32, _ subject: SubscriptionSet.Subject, _ error: WireError) {
         guard case .channel(let channel) = subject else { return positionRead(index, generation, subject, .start) }
-        guard subscriber.set.isStill(index, generation) else { return }
+        guard subscriber.set.isCurrent(index, generation) else { return }
         let isUntold = subscriber.set.refuse(index, at: loop.now)
         guard isUntold || subscriber.set[index].state != .unsubscribing else { return }
         failWaiters(index, channel, error)

@@ -95,7 +95,7 @@ package final class RedisBroker: Broker {
     }
 
     package func unsubscribe(_ channel: Name, at now: Instant) {
-        guard let index = backend.subscriber.set.place(of: backend.keys.liveChannel(channel)) else { return }
+        guard let index = backend.subscriber.set.find(backend.keys.liveChannel(channel)) else { return }
         backend.subscriber.set.unwant(index, at: now)
     }
 
@@ -140,7 +140,7 @@ package final class RedisBroker: Broker {
 
     private func answerSubscribed(_ channel: Name, _ tag: RequestTag, at now: Instant) {
         let subscriber = backend.subscriber
-        guard let index = subscriber.set.place(of: backend.keys.liveChannel(channel)) else {
+        guard let index = subscriber.set.find(backend.keys.liveChannel(channel)) else {
             delegate?.subscribed(channel, .failure(.redisAway), tag: tag)
             return
         }

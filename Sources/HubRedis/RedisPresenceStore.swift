@@ -90,7 +90,7 @@ package final class RedisPresenceStore: PresenceStore {
 
     package func unfollow(_ users: [Name], at now: Instant) {
         for user in users {
-            guard let index = backend.subscriber.set.place(of: backend.keys.userFeedChannel(user)) else { continue }
+            guard let index = backend.subscriber.set.find(backend.keys.userFeedChannel(user)) else { continue }
             backend.subscriber.set.unwant(index, at: now)
         }
     }

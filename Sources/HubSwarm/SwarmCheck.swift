@@ -134,9 +134,13 @@ package struct SwarmCheck {
     }
 
     /// It came without having been asked for, in a channel of whatever name.
-    package mutating func unasked(_ what: String, _ channel: Name, by bot: Int) {
-        checker.unasked(channel, "got \(what) without a subscription", by: bot)
+    package mutating func unasked(_ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int) {
+        let name = JSONText.name(envelope.channel.bytes(in: bytes), hasEscapes: envelope.escapes, limit: Name.lengthMax) ?? .empty
+        checker.unasked(name, "got \(envelope.kind) without a subscription", by: bot)
     }
+
+    /// The same of somebody's presence, which has no channel.
+    package mutating func unasked(_ what: String, by bot: Int) { checker.unasked(.empty, "got \(what) without a subscription", by: bot) }
 
     package mutating func announced(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int, seat: Int) {
         guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }

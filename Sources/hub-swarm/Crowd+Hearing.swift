@@ -143,8 +143,7 @@ extension Crowd {
             return
         }
         tally.unasked += 1
-        let name = JSONText.name(channel, hasEscapes: envelope.escapes, limit: Name.lengthMax) ?? .empty
-        check?.unasked("\(envelope.kind)", name, by: client)
+        check?.unasked(envelope, message, by: client)
     }
 
     /// Of a room that it wants, but without an answer yet, or before the rest of its pages: the checker knows which.

@@ -11,7 +11,7 @@ extension Crowd {
         guard list.isPresent else { return }
         guard presence != nil else {
             tally.unasked += 1
-            check?.unasked("presence", .empty, by: client)
+            check?.unasked("presence", by: client)
             return
         }
         let now = Clock.now()
@@ -21,7 +21,7 @@ extension Crowd {
             guard let user = names.userNumber(change.user.bytes(in: message)), share.users.contains(user) else {
                 // Whom nobody here watches.
                 tally.unasked += 1
-                check?.unasked("the presence of somebody else", .empty, by: client)
+                check?.unasked("the presence of somebody else", by: client)
                 continue
             }
             let local = user - share.users.lowerBound

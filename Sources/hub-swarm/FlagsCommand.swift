@@ -20,7 +20,7 @@ enum FlagsCommand {
         }
         var system = SystemRandomNumberGenerator()
         var options = try SwarmOptions(
-            arguments, defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080",
+            arguments, defaultURL: defaultHub(),
             defaultSeed: system.next() >> 32)
         let reporting = try ReportOptions(arguments)
         try MeasuresFile.check(reporting)
@@ -118,7 +118,7 @@ enum FlagsCommand {
         var parser = SwarmOptions.parser
         parser.flags += ReportOptions.workerFlags + WorkersPart.flags
         let options = try SwarmOptions(
-            try parser.parse(words), defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080", defaultSeed: 1)
+            try parser.parse(words), defaultURL: defaultHub(), defaultSeed: 1)
         do throws(NetError) { return try check(options, interrupts) } catch { fail(error.description, code: 3) }
     }
 

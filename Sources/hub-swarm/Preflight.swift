@@ -74,7 +74,7 @@ final class Preflight: FleetHandler {
         switch received {
         case .welcome:
             isWelcome = true
-            if let most = Self.messageBytes(in: message), settings.payloadBytes > most {
+            if let most = Self.messageBytes(in: message), UInt64(settings.payloadBytes) > most {
                 tooLarge =
                     "it takes messages of up to \(most) bytes (limits.messageBytes), and payloads of \(settings.payloadBytes) were asked for"
             }
@@ -106,15 +106,22 @@ final class Preflight: FleetHandler {
         if isOver || Clock.now() >= min(until, leaveBy ?? until) { stop() }
     }
 
-    /// What a welcome in JSON says; nil where it says nothing, or in another form.
-    private static func messageBytes(in message: UnsafeRawBufferPointer) -> Int? {
-        let key = Array("\"messageBytes\":".utf8)
-        guard message.count > key.count else { return nil }
-        for start in 0..<message.count - key.count where message[start...].starts(with: key) {
-            let digits = message[(start + key.count)...].prefix { (48...57).contains($0) }.prefix(18)
-            return Int(String(decoding: digits, as: UTF8.self))
+    /// `limits.messageBytes` of a welcome; nil where it says nothing of it.
+    private static func messageBytes(in message: UnsafeRawBufferPointer) -> UInt64? {
+        func value(_ name: StaticString, in object: ByteRange) -> JSONValue? {
+            var fields = JSONFields(message, range: object, depthMax: 64)
+            while let (key, value) = try? fields.next() {
+                if key.range.bytes(in: message).elementsEqual(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+                {
+                    return value
+                }
+            }
+            return nil
         }
-        return nil
+        guard let limits = value("limits", in: ByteRange(offset: 0, count: message.count)), limits.kind == .object,
+            let most = value("messageBytes", in: limits.range)
+        else { return nil }
+        return JSONText.unsigned(most.range.bytes(in: message))
     }
 
     func woken() { if settings.interrupts.received > 0 { stop() } }

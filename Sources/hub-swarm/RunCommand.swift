@@ -89,8 +89,7 @@ enum RunCommand {
 
     private static func read(_ arguments: CommandLineArguments) throws(CommandLineError) -> Request {
         let scenario = try ScenarioFile.read(arguments.operands[0], overrides: arguments.values("set"))
-        let target = try SwarmTarget(
-            arguments, defaultURL: getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080")
+        let target = try SwarmTarget(arguments, defaultURL: defaultHub())
         let reporting = try ReportOptions(arguments)
         try MeasuresFile.check(reporting)
         let part = try WorkersPart(arguments)

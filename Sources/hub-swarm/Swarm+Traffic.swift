@@ -95,8 +95,7 @@ extension Swarm {
             return
         }
         report.unasked += 1
-        let name = JSONText.name(channel, hasEscapes: envelope.escapes, limit: Name.lengthMax) ?? .empty
-        check?.unasked("\(envelope.kind)", name, by: client)
+        check?.unasked(envelope, message, by: client)
     }
 
     private func acknowledged(_ request: PendingRequest, _ envelope: ServerEnvelope, _ message: UnsafeRawBufferPointer, _ client: Int) {

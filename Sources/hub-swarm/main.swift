@@ -7,6 +7,9 @@ func fail(_ text: String, code: Int32) -> Never {
     exit(code)
 }
 
+/// Where it goes when no flag names a hub.
+func defaultHub() -> String { getenv("HUB_URL").map { String(cString: $0) } ?? "http://127.0.0.1:8080" }
+
 func execute() throws(CommandLineError) -> Int32 {
     let words = CommandLine.arguments
     // The password of a Redis isn't shown by ps for longer than the start takes.

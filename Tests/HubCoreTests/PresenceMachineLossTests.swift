@@ -43,28 +43,30 @@ struct PresenceMachineLossTests {
         #expect(bench.operations(over: .seconds(5)).map(\.kind) == [.up(.invisible)])
     }
 
-    @Test("a wish that the store refused isn't tried again: what held before is written")
-    func refusedAway() {
+    /// Online, it asked for away, and that is under way to the store.
+    private func askingForAway() -> (bench: PresenceMachineBench, tag: RequestTag) {
         let bench = PresenceMachineBench()
         bench.connect("c-1")
         _ = bench.operations(over: .seconds(3))
         bench.request(.away, "c-1", tag: 1)
         let sent = bench.applies()
         #expect(kindsApplied(sent) == [.up(.away)])
-        bench.machine.applied(.failure(refused), tag: sent[0].tag, at: bench.now)
+        return (bench, sent[0].tag)
+    }
+
+    @Test("a wish that the store refused isn't tried again: what held before is written")
+    func refusedAway() {
+        let (bench, sent) = askingForAway()
+        bench.machine.applied(.failure(refused), tag: sent, at: bench.now)
         #expect(bench.actions() == [.presenceAck(tag: RequestTag(high: 1, low: 1), .failure(refused))])
         #expect(bench.operations(over: .seconds(5)).map(\.kind) == [.up(.online)])
     }
 
     @Test("a wish that still waits when an earlier one is refused is the one that is written")
     func laterWishHolds() {
-        let bench = PresenceMachineBench()
-        bench.connect("c-1")
-        _ = bench.operations(over: .seconds(3))
-        bench.request(.away, "c-1", tag: 1)
-        let sent = bench.applies()
+        let (bench, sent) = askingForAway()
         bench.request(.invisible, "c-1", tag: 2)
-        bench.machine.applied(.failure(refused), tag: sent[0].tag, at: bench.now)
+        bench.machine.applied(.failure(refused), tag: sent, at: bench.now)
         #expect(bench.operations(over: .seconds(5)).map(\.kind) == [.up(.invisible)])
         // And what was acknowledged in between is what a later refusal falls back to.
         bench.request(.online, "c-1", tag: 3)

@@ -234,10 +234,10 @@ struct PresenceWatchTests {
         #expect(news(told).isEmpty)
     }
 
-    @Test("a user with connections on this node is never declared offline for a missing record")
-    func ownConnections() {
+    /// alice has a connection here, is watched here and shown online, and her feed has a gap.
+    private func withOwnConnection(_ status: Payload.Status) -> Bench {
         let bench = Bench()
-        bench.machine.connected(connection: "c-1", user: "alice", device: "", since: 1, at: bench.now)
+        bench.machine.connected(connection: "c-1", user: "alice", device: "", since: 1, status: status, at: bench.now)
         bench.watch(["alice"])
         for action in bench.actions() {
             switch action {
@@ -248,6 +248,12 @@ struct PresenceWatchTests {
         }
         _ = bench.actions()
         bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        return bench
+    }
+
+    @Test("a user with connections on this node is never declared offline for a missing record")
+    func ownConnections() {
+        let bench = withOwnConnection(.online)
         let told = bench.pass(.seconds(200)) { users in
             PresenceSnapshot(changes: users.map { change($0, .offline, 0) }, isWarming: false)
         }
@@ -256,18 +262,7 @@ struct PresenceWatchTests {
 
     @Test("an invisible connection here is no reason to keep a user whose record is missing, and nothing is kept for it, decision 0323")
     func invisibleConnections() {
-        let bench = Bench()
-        bench.machine.connected(connection: "c-1", user: "alice", device: "", since: 1, status: .invisible, at: bench.now)
-        bench.watch(["alice"])
-        for action in bench.actions() {
-            switch action {
-            case .apply(_, _, let tag): bench.machine.applied(.success([10]), tag: tag, at: bench.now)
-            case .read(_, let tag): bench.answer(tag, [change("alice", .online, 10)])
-            default: break
-            }
-        }
-        _ = bench.actions()
-        bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        let bench = withOwnConnection(.invisible)
         let told = bench.pass(.seconds(100)) { users in
             PresenceSnapshot(changes: users.map { change($0, .offline, 0) }, isWarming: false)
         }

@@ -166,19 +166,20 @@ def test_a_cluster_s_failover_tells_what_it_took_back_first_messages_too(start):
 
 def test_the_checker_that_judges_these_faults_finds_what_was_taken_back_in_silence(tmp_path):
     """Two messages at one place, each acknowledged to its own sender; one of them may be told of another epoch, the other isn't."""
+    epoch, next_epoch = "firstone", "nextepoc"
 
     def judge(*told):
         journal = Journal(tmp_path / "journal.jsonl")
         for user in ("alice", "bob"):
             journal.got(user, {"type": "system", "event": "welcome", "user": user, "channels": {"room": {"channel": "room", "offset": 0, "position": ".0.gggggggg"}}})
         for user, tag in (("alice", "aaaaaaaa"), ("bob", "bbbbbbbb")):
-            place = {"offset": 1, "position": f"xxxxxxxx.1.{tag}"}
+            place = {"offset": 1, "position": f"{epoch}.1.{tag}"}
             message = {"channel": "room", "messageId": f"of-{user}", "payload": 1}
             journal.out(user, {"type": "chat", "id": 1, **message})
             journal.got(user, {"type": "chat", "user": user, **message, **place})
             journal.got(user, {"type": "ack", "id": 1, "channel": "room", "messageId": f"of-{user}", **place})
         for user in told:
-            journal.got(user, {"type": "system", "event": "resync", "channel": "room", "position": "yyyyyyyy.1.bbbbbbbb", "reason": "epochChanged"})
+            journal.got(user, {"type": "system", "event": "resync", "channel": "room", "position": f"{next_epoch}.1.bbbbbbbb", "reason": "epochChanged"})
         return journal.judge(BINARIES / "hub-swarm")
 
     assert "taken back 2" in judge("alice", "bob")

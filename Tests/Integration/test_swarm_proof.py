@@ -39,28 +39,26 @@ def finished(process):
     return process.returncode, out, errors
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["flags", "scenario"])
-def test_a_hub_that_dies_is_no_success_whatever_was_expected(start, way):
+def with_a_hub_that_dies(start, way, expected):
     hub = start(Hub)
-    process = swarm(hub, *way, "--expect", "loss=0,p99<60s")
+    process = swarm(hub, *way, "--expect", expected)
     until_they_talk(process)
     # Past a warm-up, and long before the end.
     time.sleep(3)
     hub.kill()
-    code, out, errors = finished(process)
+    return finished(process)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["flags", "scenario"])
+def test_a_hub_that_dies_is_no_success_whatever_was_expected(start, way):
+    code, out, errors = with_a_hub_that_dies(start, way, "loss=0,p99<60s")
     assert code == 1 and "messages couldn't be sent" in out and "had lost their connections" in out, f"{out}\n{errors}"
     assert "kept    loss=0" in out and "kept    p99<60s" in out and "OK:" not in out, out
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["flags", "scenario"])
 def test_what_an_expectation_names_is_judged_by_it(start, way):
-    hub = start(Hub)
-    process = swarm(hub, *way, "--expect", "loss=0,unsent>0,cutOff=30,errors<100%")
-    until_they_talk(process)
-    # Past a warm-up, and long before the end.
-    time.sleep(3)
-    hub.kill()
-    code, out, errors = finished(process)
+    code, out, errors = with_a_hub_that_dies(start, way, "loss=0,unsent>0,cutOff=30,errors<100%")
     assert code == 0 and "OK: all 4 expectations kept" in out and "FAILED" not in out, f"{out}\n{errors}"
 
 

@@ -215,8 +215,6 @@ final class MemoryUser {
         state != nil && ConnectionKey.number(of: connection, node: own.incarnation) == number
     }
 
-    func has(_ connection: Name) -> Bool { isFirst(connection) || others.contains { $0.connection == connection } }
-
     func state(of connection: Name) -> ConnectionState? {
         isFirst(connection) ? state : others.first { $0.connection == connection }?.state
     }

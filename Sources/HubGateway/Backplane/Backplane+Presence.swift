@@ -43,25 +43,24 @@ extension Backplane: PresenceStoreDelegate {
         if machine.owns(tag) {
             machine.read(result, tag: tag, at: now)
         } else {
-            var result = result
-            var isStale = machine.isStale
-            if case .success(var snapshot) = result {
-                isStale = machine.judge(&snapshot, at: now)
-                result = .success(snapshot)
-            }
+            let (result, isStale) = judged(result) { machine.judge(&$0, at: now) }
             post(.presenceRead(result, isStale: isStale, tag: tag.low), to: tag.high)
         }
     }
 
     func inspected(_ result: Result<PresenceRecord, WireError>, tag: RequestTag) {
         if tag.high == Backplane.explainTags { return recordRead(result, key: tag.low) }
-        var result = result
-        var isStale = machine.isStale
-        if case .success(var record) = result {
-            isStale = machine.judge(&record, at: now)
-            result = .success(record)
-        }
+        let (result, isStale) = judged(result) { machine.judge(&$0, at: now) }
         post(.inspected(result, isStale: isStale, tag: tag.low), to: tag.high)
+    }
+
+    /// What the store answered, as watchers would be told it, and whether it's stale.
+    private func judged<Value>(
+        _ result: Result<Value, WireError>, by judge: (inout Value) -> Bool
+    ) -> (result: Result<Value, WireError>, isStale: Bool) {
+        guard case .success(var value) = result else { return (result, machine.isStale) }
+        let isStale = judge(&value)
+        return (.success(value), isStale)
     }
 
     func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag) {

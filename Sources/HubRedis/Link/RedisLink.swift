@@ -86,8 +86,8 @@ final class RedisLink: ConnectionOwner {
     }
 
     func advance(at now: Instant) {
-        if let first = pending.first, RedisLink.silence.isTooLong(asked: first.sent, heard: heard, at: now) {
-            connection.drop("no answer within \(now.since(first.sent) >= Silence.atMost ? Silence.atMost : RedisLink.silence.after)")
+        if let first = pending.first, let limit = RedisLink.silence.exceeded(asked: first.sent, heard: heard, at: now) {
+            connection.drop("no answer within \(limit)")
         }
         if isUp && now.since(lastPing) >= RedisLink.pingInterval {
             lastPing = now

@@ -73,18 +73,16 @@ final class RedisSubscriber: ConnectionOwner {
     private func judge(at now: Instant) {
         let silence = RedisSubscriber.silence
         if ping > pongs {
-            if silence.isTooLong(asked: lastPing, heard: heard, at: now) {
-                return connection.drop(
-                    "no answer to a ping within \(now.since(lastPing) >= Silence.atMost ? Silence.atMost : silence.after)")
+            if let limit = silence.exceeded(asked: lastPing, heard: heard, at: now) {
+                return connection.drop("no answer to a ping within \(limit)")
             }
         } else if suspicion?.ping == 0 || now.since(lastPing) >= RedisSubscriber.pingInterval {
             sendPing(at: now)
             suspicion?.ping = ping
         }
-        while let first = owed.first, first.isForgiven, silence.isTooLong(asked: first.sent, heard: heard, at: now) { _ = takeOwed() }
-        if let first = owed.first, !first.isForgiven, silence.isTooLong(asked: first.sent, heard: heard, at: now) {
-            let waited = now.since(first.sent) >= Silence.atMost ? Silence.atMost : silence.after
-            return connection.drop("a subscription isn't confirmed within \(waited)")
+        while let first = owed.first, let limit = silence.exceeded(asked: first.sent, heard: heard, at: now) {
+            guard first.isForgiven else { return connection.drop("a subscription isn't confirmed within \(limit)") }
+            _ = takeOwed()
         }
         if !isUp && owner.set.isReady(in: lanes) {
             isUp = true
@@ -115,7 +113,7 @@ final class RedisSubscriber: ConnectionOwner {
     private func write(_ command: StaticString, _ indexes: [Int], at now: Instant) {
         connection.out.command(1 + indexes.count)
         connection.out.argument(command)
-        for index in indexes { connection.out.argument(owner.set.fullName(of: index)) }
+        for index in indexes { connection.out.argument(owner.set.name(index)) }
         let lane = owner.isSharded ? owner.set[indexes[0]].lane : Lane.several
         owed.append(Owed(lane: lane, count: indexes.count, sent: now))
         unconfirmed += indexes.count

@@ -14,8 +14,10 @@ package struct Silence {
     /// - Parameters:
     ///   - asked: when the oldest of the owed answers was asked for.
     ///   - heard: when anything came last.
-    package func isTooLong(asked: Instant, heard: Instant, at now: Instant) -> Bool {
+    /// - Returns: what has passed without an answer, for the words; nil: the link is alive.
+    package func exceeded(asked: Instant, heard: Instant, at now: Instant) -> Span? {
         let waited = now.since(asked)
-        return waited >= Silence.atMost || waited >= after && now.since(heard) >= after
+        if waited >= Silence.atMost { return Silence.atMost }
+        return waited >= after && now.since(heard) >= after ? after : nil
     }
 }

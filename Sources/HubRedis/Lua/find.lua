@@ -1,5 +1,5 @@
 -- First phase of a sweep: what's due in a partition, unless another node just swept it, or everybody was blind lately.
--- KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease (ms each)
+-- Follows partition.lua. KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease (ms each)
 -- Reply: {now, {member, score, …} leases, {user, score, …} grace}; {} when there's nothing to do.
 local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
@@ -7,12 +7,9 @@ local function text(number) return string.format('%.0f', number) end
 
 local limit, interval, gapMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local hold, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
-local meta = redis.call('HMGET', KEYS[3], 'sw', 'ho', 'wa', 'e', 'v')
-if not (meta[1] or meta[2] or meta[3] or meta[4] or meta[5]) and redis.call('EXISTS', KEYS[3]) == 1 then
-  return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
-end
-local swept = tonumber(meta[1] or '')
-local holdUntil = tonumber(meta[2] or '') or 0
+local marks = partitionMarks(KEYS[3])
+local swept = tonumber(marks[4] or '')
+local holdUntil = tonumber(marks[5] or '') or 0
 if swept and now >= swept and now - swept < interval then return {} end
 
 -- Deadlines that only a clock which went back explains. Read first: keys that hold something else are errors before anything is written.
@@ -22,14 +19,14 @@ for i = 1, 2 do ahead[i] = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LI
 -- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
 redis.call('HSET', KEYS[3], 'sw', text(now))
 -- Where the versions of new records begin that tell no moment of their own (presence.lua): above whatever was before this partition's data.
-if not meta[5] then redis.call('HSET', KEYS[3], 'v', text(tonumber(clock[1]) * 1000000 + tonumber(clock[2]))) end
+if not marks[8] then redis.call('HSET', KEYS[3], 'v', text(tonumber(clock[1]) * 1000000 + tonumber(clock[2]))) end
 if not swept then
   redis.call('HSET', KEYS[3], 'wa', text(now + hold))
 elseif now < swept or now - swept > gapMax then
   holdUntil = now + hold
   redis.call('HSET', KEYS[3], 'ho', text(holdUntil))
   -- The clock may have gone back: nothing is warm, or held, for longer than a hold.
-  if (tonumber(meta[3] or '') or 0) > now + hold then redis.call('HSET', KEYS[3], 'wa', text(now + hold)) end
+  if (tonumber(marks[6] or '') or 0) > now + hold then redis.call('HSET', KEYS[3], 'wa', text(now + hold)) end
 end
 
 for i = 1, 2 do

@@ -1,4 +1,4 @@
--- Shared by apply and expire, put in front of both: time, a user's record, the feed, the trail. In front of it: hookqueue.
+-- Shared by apply and expire, put in front of both: time, a user's record, the feed, the trail. In front of it: hookqueue and partition.
 -- KEYS: 1 leases, 2 grace, 3 partition meta, 4 feed stream, 5 feed channel, 6 queue of hooks, 7 its counts, then for each operation its user's
 -- record and trail
 local LEASES, GRACE, META, STREAM, FEED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -13,10 +13,7 @@ local micros = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local now = math.floor(micros / 1000)
 
 -- All keys are looked at before the first write: what isn't a hub's is an error then, and everything is left as it was.
-local MARKS = redis.call('HMGET', META, 'e', 's', 'g', 'sw', 'ho', 'wa', 'x', 'v')
-if not (MARKS[1] or MARKS[2] or MARKS[4] or MARKS[5] or MARKS[6] or MARKS[8]) and redis.call('EXISTS', META) == 1 then
-  return redis.error_reply('FOREIGN the partition\'s meta key holds a hash that is not a hub\'s')
-end
+local MARKS = partitionMarks(META)
 redis.call('ZSCORE', LEASES, '')
 redis.call('ZSCORE', GRACE, '')
 

@@ -16,9 +16,7 @@ local function made()
   local word = redis.call('GET', KEYS[5])
   if not word then return nil end
   local left = redis.call('PTTL', KEYS[5])
-  if left < 0 or not isMark(word) then
-    return redis.error_reply('FOREIGN the generation key does not hold a generation')
-  end
+  if left < 0 or not isMark(word) then error('FOREIGN the generation key does not hold a generation') end
   return now + left - tonumber(text(302400000 * (1 + (string.byte(word) - 48) / 75)))
 end
 
@@ -35,7 +33,6 @@ if isWhole(meta) then
       -- Who stood at the origin that it began from isn't told by that, and may have stood there before the acknowledgement, if the generation
       -- is that old: where an old master went on acknowledging after its successor was asked. One that ended since doesn't say how old it was.
       local origin = made()
-      if type(origin) == 'table' then return origin end
       -- A script's clock and its keys' may differ by one.
       if origin and origin >= acknowledged and origin <= began + 1 then return {'told'} end
     end
@@ -61,7 +58,6 @@ else
   if redis.call('EXISTS', KEYS[1]) == 1 or redis.call('EXISTS', KEYS[2]) == 1 then return {'told'} end
   -- It had begun, and is as if it never had. Who stands at the origin of a generation that was made since can't have stood there before.
   local origin = made()
-  if type(origin) == 'table' then return origin end
   if not origin or origin >= acknowledged then return {'told'} end
   offset, tag = 0, ARGV[7]
   -- Renewed, so that no other node's look does it once more; from itself, since nothing goes on into it.

@@ -5,7 +5,7 @@ package enum Script: Int, CaseIterable {
     case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
     case members, memberLease, memberReap, memberList, memberFind, memberLook, renew
 
-    /// What's loaded: apply and expire share two beginnings, the scripts of a channel others; what a retry doesn't settle is published as ever.
+    /// What's loaded: apply and expire share three beginnings, the scripts of a channel others; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
         switch self {
         case .publish: PackageResources.form_lua + PackageResources.origin_lua + PackageResources.publish_lua
@@ -16,11 +16,13 @@ package enum Script: Int, CaseIterable {
         case .tip: PackageResources.form_lua + PackageResources.origin_lua + PackageResources.chain_lua + PackageResources.tip_lua
         case .read: PackageResources.form_lua + PackageResources.read_lua
         case .marks: PackageResources.form_lua + PackageResources.marks_lua
-        case .apply: PackageResources.hookqueue_lua + PackageResources.presence_lua + PackageResources.apply_lua
+        case .apply:
+            PackageResources.hookqueue_lua + PackageResources.partition_lua + PackageResources.presence_lua + PackageResources.apply_lua
         case .refresh: PackageResources.refresh_lua
-        case .find: PackageResources.find_lua
-        case .expire: PackageResources.hookqueue_lua + PackageResources.presence_lua + PackageResources.expire_lua
-        case .inspect: PackageResources.inspect_lua
+        case .find: PackageResources.partition_lua + PackageResources.find_lua
+        case .expire:
+            PackageResources.hookqueue_lua + PackageResources.partition_lua + PackageResources.presence_lua + PackageResources.expire_lua
+        case .inspect: PackageResources.partition_lua + PackageResources.inspect_lua
         case .announce: PackageResources.announce_lua
         case .failover: PackageResources.failover_lua
         case .settle: PackageResources.settle_lua

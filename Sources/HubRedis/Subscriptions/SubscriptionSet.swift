@@ -50,18 +50,14 @@ package struct SubscriptionSet {
 
     package func isReady(in lanes: LaneSet) -> Bool { unready == 0 || lanes.allSatisfy { unreadyOfLane[$0] == 0 } }
 
-    package func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) { entries[$0]?.subject.tail ?? [] } }
-    package func find(_ name: [UInt8]) -> Int? { name.withUnsafeBytes { find($0) } }
-
     // What each message and each confirmation asks. `mutating`, though nothing is changed: an object that owns the set would ask a copy, and
     // count a reference for each of its parts.
 
     /// Whether commands are due, or may become due by time alone.
     mutating func mayWrite() -> Bool { hasCommands || hasLingering }
-    mutating func place(of name: [UInt8]) -> Int? { find(name) }
-    mutating func fullName(of index: Int) -> [UInt8] { name(index) }
-    mutating func isStill(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) }
-    mutating func isStillLive(_ index: Int, _ generation: UInt32) -> Bool { isLive(index, generation) }
+    package mutating func find(_ name: UnsafeRawBufferPointer) -> Int? { table.find(name) { entries[$0]?.subject.tail ?? [] } }
+    package mutating func find(_ name: [UInt8]) -> Int? { name.withUnsafeBytes { find($0) } }
+    package mutating func name(_ index: Int) -> [UInt8] { table.name(index, tail: self[index].subject.tail) }
     /// The place of a channel whose lane is among `lanes`.
     mutating func place(of name: UnsafeRawBufferPointer, in lanes: LaneSet) -> Int? {
         guard let index = find(name), let lane = entries[index]?.lane, lanes.contains(lane) else { return nil }
@@ -72,8 +68,6 @@ package struct SubscriptionSet {
     mutating func position(of index: Int) -> Position? { self[index].chain.position }
     mutating func generation(of index: Int) -> UInt32 { self[index].generation }
 
-    package func name(_ index: Int) -> [UInt8] { table.name(index, tail: self[index].subject.tail) }
-
     /// Lent: who looks at one field counts none of its references.
     package subscript(index: Int) -> Entry {
         _read {
@@ -83,7 +77,7 @@ package struct SubscriptionSet {
     }
 
     /// Whether `index` still means what it meant when `generation` was noted.
-    package func isCurrent(_ index: Int, _ generation: UInt32) -> Bool {
+    package mutating func isCurrent(_ index: Int, _ generation: UInt32) -> Bool {
         index < entries.count && entries[index]?.generation == generation
     }
 
@@ -265,7 +259,7 @@ package struct SubscriptionSet {
         toRead.append(index, lane: self[index].lane)
     }
 
-    package func isLive(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) && self[index].state == .live }
+    package mutating func isLive(_ index: Int, _ generation: UInt32) -> Bool { isCurrent(index, generation) && self[index].state == .live }
 
     /// The position can't be read by anybody: what's there isn't a hub's. True if nobody was told of a place in that channel; then it's let go
     /// like one that nobody wants, and whoever wants it next has it read anew.
