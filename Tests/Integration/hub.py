@@ -73,7 +73,10 @@ class Process:
         return self.process.poll() is None
 
     def signal(self, number):
+        """Sends it. A SIGSTOP is waited for: the call comes back before every thread has stopped, and what one still does would answer the test."""
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            eventually(lambda: os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG), what=f"{self.name} has stopped")
 
     def wait(self, seconds=20):
         return self.process.wait(seconds)
