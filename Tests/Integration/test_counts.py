@@ -1,7 +1,10 @@
 """What a delivery, a publication, a watcher and an idle connection cost: counted, not timed (Benchmarks/Counting)."""
+import pathlib
 import subprocess
 
 from hub import BINARIES
+
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "Benchmarks"
 
 
 def count(*arguments):
@@ -19,3 +22,8 @@ def test_an_idle_connection_keeps_no_more_of_the_heap_than_decision_0312_says():
 
 def test_an_idle_connection_on_redis_keeps_no_more_of_the_heap_than_decision_0312_says(redis):
     count("--idle", redis.url)
+
+
+def test_what_each_script_costs_redis_can_be_measured_as_nodes_load_and_call_it():
+    run = subprocess.run([BENCHMARKS / "redis-cpu", "100"], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0 and "a channel whose node died, ended and told" in run.stdout, run.stdout + run.stderr
