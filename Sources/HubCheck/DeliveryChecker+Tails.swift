@@ -19,10 +19,16 @@ extension DeliveryChecker {
         if let last = troubles[client], last.until == nil { troubles[client] = (last.since, now) }
     }
 
+    /// Until when nothing is known to have kept from this client what its hub had for it.
+    func wellUntil(_ client: Int, heard: Instant?) -> Instant {
+        let last = min(now, heard ?? now)
+        guard let trouble = troubles[client], trouble.until.map({ now.since($0) <= grace }) ?? true else { return last }
+        return min(last, trouble.since)
+    }
+
     /// Up to when what was acknowledged must have reached this client; nil: nothing yet.
     private func horizon(of client: Int, heard: Instant?) -> Instant? {
-        var last = min(now, heard ?? now)
-        if let trouble = troubles[client], trouble.until.map({ now.since($0) <= grace }) ?? true { last = min(last, trouble.since) }
+        let last = wellUntil(client, heard: heard)
         guard last.nanoseconds > grace.nanoseconds else { return nil }
         return Instant(nanoseconds: last.nanoseconds - grace.nanoseconds)
     }

@@ -89,9 +89,9 @@ extension DeliveryChecker {
 
     // MARK: Places
 
-    /// Of an epoch, a message has one place. Two of them are explained by another message at one of them, or by the channel's having gone on
-    /// from before one of them: then that was taken back. Who repeats a message once its id is forgotten publishes it anew. Cost: the channel's
-    /// places.
+    /// Of an epoch, a message has one place. Two of them are explained by another message at one of them, by the channel's having gone on from
+    /// before one of them (something new at or before it, or an acknowledgement there), or by somebody's having been told so: then that was
+    /// taken back. Who repeats a message once its id is forgotten publishes it anew. Cost: the channel's places, and again for each such message.
     mutating func settlePlaces(of channel: Int) {
         var found: [Message: (position: Position, standing: Standing)] = [:]
         let last = channels[channel].acks.last { $0.isLast }
@@ -125,7 +125,33 @@ extension DeliveryChecker {
     private func isTakenBack(_ message: Message, _ position: Position, _ standing: Standing, _ last: Ack?, _ channel: Int) -> Bool {
         let place = Place(epoch: position.epoch, offset: position.offset)
         if channels[channel].places[place]?.contains(where: { $0.message != message }) ?? false { return true }
+        let isTold = channels[channel].changes.contains {
+            $0.epoch == place.epoch && $0.upTo >= place.offset && $0.at > standing.at
+        }
+        if isTold || hasForked(before: place, since: standing.at, channel) { return true }
         return last.map { $0.position.epoch == position.epoch && $0.position.offset < position.offset && $0.at > standing.at } ?? false
+    }
+
+    /// Something came to stand at a place, or before it, where something else had stood already.
+    private func hasForked(before place: Place, since: Instant, _ channel: Int) -> Bool {
+        channels[channel].places.contains { other, standing in
+            other.epoch == place.epoch && other.offset <= place.offset && standing.count > 1
+                && standing.contains { one in one.at > since && standing.contains { $0.message != one.message && $0.order < one.order } }
+        }
+    }
+
+    /// The hub says that what stood before a client's place isn't there any more (`epochChanged`, `rolledBack`, `ahead`). To be called before
+    /// the client is sent on by it. `from`: the position that it asked for; nil: where it stands.
+    package mutating func saidChanged(_ name: Name, from: Position? = nil, to position: Position, by client: Int) {
+        let channel = number(of: name)
+        guard let from = from ?? readers[Seat(client: client, channel: channel)]?.cursor else { return }
+        noteChange(channel, from: from, to: position)
+    }
+
+    /// In another epoch nothing of this one is left to explain.
+    mutating func noteChange(_ channel: Int, from: Position, to position: Position) {
+        guard from.epoch == position.epoch, from != position else { return }
+        channels[channel].changes.append((from.epoch, from.offset, now))
     }
 
     /// One offset, two tags: a node that doesn't know what became of a message tries it again, and it may come to the same offset. Not once it's

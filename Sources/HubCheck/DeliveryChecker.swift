@@ -58,6 +58,7 @@ package struct DeliveryChecker {
         var since: UInt64 = 0
         /// From which time on it's owed what's acknowledged: since it was put somewhere, not brought there.
         var owedSince = Instant(nanoseconds: 0)
+        var endedInTrouble = false
         /// What was passed over when it left the origin: it must be told before the end.
         var passedOver: [Untold] = []
         /// Has been told `more`: live ones come when it has asked for the rest.
@@ -140,6 +141,8 @@ package struct DeliveryChecker {
         /// Of each epoch: the acknowledged message that was sent last, and when.
         var latest: [Mark: (at: UInt64, message: Message, position: Position)] = [:]
         var announcements = 0
+        /// Within an epoch: up to where somebody stood who was told that what it has isn't there any more, and when.
+        var changes: [(epoch: Mark, upTo: UInt64, at: Instant)] = []
         /// What was acknowledged, and where another message stands for somebody, or what lies beyond the end of its channel.
         var suspects: [Message: Suspect] = [:]
         var sentBy: [Int: Int] = [:]
@@ -264,7 +267,10 @@ package struct DeliveryChecker {
         judgeClaim(seat, at: position, recovered: recovered, from: from)
         read[seat] = nil
         guard recovered == true, let from else {
-            if recovered == false { announce(channel, \.unrecovered) }
+            if recovered == false {
+                announce(channel, \.unrecovered)
+                if let from, position.offset <= from.offset { noteChange(channel, from: from, to: position) }
+            }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             if recovered == true { judgePage(page, upTo: hasMore ? nil : position, seat) }
             let last = hasMore ? page.last?.position ?? position : position
@@ -279,7 +285,7 @@ package struct DeliveryChecker {
         readers[seat] = Reader(
             cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, cameAt: now,
             claim: from.offset < position.offset ? from.offset + 1...position.offset : nil, since: before?.since ?? clock,
-            owedSince: before?.owedSince ?? now, passedOver: before?.passedOver ?? [], isPaging: hasMore)
+            owedSince: before.flatMap { $0.endedInTrouble ? nil : $0.owedSince } ?? now, passedOver: before?.passedOver ?? [], isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -321,10 +327,11 @@ package struct DeliveryChecker {
     /// A `resync`: what was published before `position` may be missing.
     package mutating func announced(_ name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
-        rewind(Seat(client: client, channel: channel), to: position)
+        let seat = Seat(client: client, channel: channel)
+        if let cursor = readers[seat]?.cursor, position.offset <= cursor.offset { noteChange(channel, from: cursor, to: position) }
+        rewind(seat, to: position)
         announce(channel, \.resyncs)
         noteEpoch(position.epoch, of: channel)
-        let seat = Seat(client: client, channel: channel)
         settleHoles(seat)
         readers[seat]?.cursor = position
         readers[seat]?.got = []
@@ -365,6 +372,9 @@ package struct DeliveryChecker {
     private mutating func leave(_ seat: Seat, heard: Instant?) {
         settleHoles(seat)
         settleTail(seat, heard: heard)
+        // What it wasn't owed while its hub was in trouble isn't owed at once by the next one either, which may know as little.
+        let isInTrouble = wellUntil(seat.client, heard: heard) < now
+        readers[seat]?.endedInTrouble = isInTrouble
         readers[seat]?.isSubscribed = false
         readers[seat]?.promised = [:]
         readers[seat]?.takenBack = []

@@ -222,6 +222,7 @@ package struct JournalReader {
                 if !checker.isSubscribed(channel, client), clients[client].mayHear(channel, at: checker.now) {
                     checker.subscribed(channel, at: position, recovered: nil, page: [], hasMore: false, from: nil, by: client)
                 }
+                if Self.saysChanged(envelope, bytes) { checker.saidChanged(channel, to: position, by: client) }
                 checker.announced(channel, at: position, by: client)
             case "degraded": checker.degraded(client)
             case "restored": checker.restored(client)
@@ -295,10 +296,18 @@ package struct JournalReader {
         compareOffset(result, channel, bytes, client)
         let hasMore = result["more"]?.isTrue(in: bytes) ?? false
         if hasMore { clients[client].paging.insert(channel) } else { clients[client].paging.remove(channel) }
+        if Self.saysChanged(result, bytes) { checker.saidChanged(channel, from: from[channel], to: position, by: client) }
         checker.subscribed(
             channel, at: position, recovered: result["recovered"]?.isTrue(in: bytes), page: try page(result, channel, bytes, client),
             hasMore: hasMore,
             from: from[channel], by: client)
+    }
+
+    private static func saysChanged(_ envelope: Object, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        switch envelope.text("reason", in: bytes) {
+        case "epochChanged", "rolledBack", "ahead": true
+        default: false
+        }
     }
 
     private mutating func page(

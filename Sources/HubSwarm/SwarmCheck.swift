@@ -145,6 +145,9 @@ package struct SwarmCheck {
     package mutating func announced(_ room: Name, _ envelope: ServerEnvelope, _ bytes: UnsafeRawBufferPointer, by bot: Int, seat: Int) {
         guard envelope.position.isPresent, let position = Position(text: envelope.position.bytes(in: bytes)) else { return }
         compare(room, envelope.offset, position, by: bot)
+        if envelope.reason.bytes(in: bytes).elementsEqual("epochChanged".utf8) {
+            checker.saidChanged(room, to: position, by: bot)
+        }
         checker.announced(room, at: position, by: bot)
         seats[seat].position = position
     }

@@ -75,6 +75,35 @@ struct JournalKindsTests {
         #expect(try late.faults()[.contradiction] == nil, "its id is forgotten by then")
     }
 
+    @Test("a message at two places was taken back where the channel forked before the first one, or somebody who stood there was told so")
+    func placesOfAFork() throws {
+        func script(_ happens: (inout JournalScript) -> Void) throws -> [CheckReport.Fault: UInt64] {
+            var script = JournalScript.talk(3)
+            for number in [4, 5] {
+                script.sends(Double(number), "alice", "m\(number)")
+                script.hears(Double(number) + 0.1, "bob", "alice", "m\(number)", at: number)
+            }
+            script.ends(5.2, "alice")
+            happens(&script)
+            script.ends(6.9, "bob")
+            script.enters(7, "carol", at: 6)
+            script.welcome(7, "alice")
+            for number in [4, 5] { script.says(7.5, "alice", "m\(number)", at: number + 3, to: ["carol"]) }
+            return try script.faults()
+        }
+        #expect(try script { _ in } == [.contradiction: 2], "nothing happened")
+        let forked = try script { script in
+            script.ends(5.5, "bob")
+            script.enters(5.6, "dora", at: 3)
+            script.says(5.8, "dora", "d4", at: 4, JournalScript.at(4, tag: "d"), to: ["dora"])
+            script.ends(5.9, "dora")
+        }
+        #expect(forked == [:], "something else stands at 4, before 5")
+        #expect(try script { $0.resync(6, "bob", to: JournalScript.at(6)) } == [:])
+        #expect(try script { $0.resync(6, "bob", to: JournalScript.at(6), reason: "linkLost") } == [.contradiction: 2])
+        #expect(try script { $0.resync(6, "bob", to: JournalScript.at(6, "y")) } == [.contradiction: 2], "another epoch explains nothing in this one")
+    }
+
     @Test("a recovery that the hub made by itself is judged from where the client had been brought to, or else within its page")
     func resumed() throws {
         func script(_ missed: [Int], knows: Bool = true) throws -> Set<CheckReport.Fault> {

@@ -89,8 +89,8 @@ struct JournalScript {
         acked(time + 0.02, client, id, at: offset, position, sent: time)
     }
 
-    mutating func resync(_ time: Double, _ client: String, to position: String) {
-        got(time, client, #""type":"system","event":"resync","channel":"\#(Self.room)","position":"\#(position)","reason":"epochChanged""#)
+    mutating func resync(_ time: Double, _ client: String, to position: String, reason: String = "epochChanged") {
+        got(time, client, #""type":"system","event":"resync","channel":"\#(Self.room)","position":"\#(position)","reason":"\#(reason)""#)
     }
 
     func report() throws -> CheckReport {

@@ -88,6 +88,22 @@ struct TailTests {
         }
     }
 
+    @Test("what wasn't owed by a hub in trouble is owed anew by the next one, a grace after its answer", arguments: [false, true])
+    func trouble(isTroubled: Bool) {
+        for (end, isOwed) in [(52, !isTroubled), (70, true)] as [(UInt64, Bool)] {
+            var checker = checker(heard: 2)
+            checker.pass(to: at(5))
+            if isTroubled { checker.degraded(1) }
+            checker.pass(to: at(8))
+            checker.ended(1)
+            checker.pass(to: at(50))
+            checker.subscribed(room, at: place(2), recovered: true, page: [], hasMore: false, from: place(2), by: 1)
+            checker.pass(to: at(end))
+            checker.ended(1)
+            #expect(checker.finish().counts == (isOwed ? [.lost: 1] : [:]), "gone at \(end)")
+        }
+    }
+
     @Test("another epoch that began the grace before must have been told of")
     func epoch() {
         var checker = checker(heard: 3)

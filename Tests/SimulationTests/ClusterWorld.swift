@@ -205,6 +205,9 @@ final class ClusterWorld {
         if item.isContinuation && answer.recovered == true {
             checker.continued(item.channel, page: page, at: answer.position, hasMore: answer.hasMore, by: item.client)
         } else {
+            if let reason = answer.reason, reason != .trimmed {
+                checker.saidChanged(item.channel, from: item.position, to: answer.position, by: item.client)
+            }
             checker.subscribed(
                 item.channel, at: answer.hasMore ? page.last?.position ?? answer.position : answer.position, recovered: answer.recovered,
                 page: page, hasMore: answer.hasMore, from: item.position, by: item.client)
@@ -232,8 +235,9 @@ final class ClusterWorld {
         clients[client].positions[channel] = publication.position
     }
 
-    func announced(_ channel: Name, _ position: Position, to client: Int) {
+    func announced(_ channel: Name, _ position: Position, _ reason: ResyncReason, to client: Int) {
         trace("\(clients[client].name) is told of a gap in \(channel) before \(position)")
+        if reason == .epochChanged { checker.saidChanged(channel, to: position, by: client) }
         checker.announced(channel, at: position, by: client)
         clients[client].positions[channel] = position
     }

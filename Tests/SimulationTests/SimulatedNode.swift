@@ -278,7 +278,7 @@ final class SimulatedNode {
     private func resync(_ channel: Name, _ position: Position, _ reason: ResyncReason) {
         world.trace("node \(number) can't fill \(channel): \(reason), goes on from \(position)")
         guard machine.carried(channel) != nil else { return }
-        mail { [weak self] in self?.announce(channel, position) }
+        mail { [weak self] in self?.announce(channel, position, reason) }
         machine.resync(channel, to: position, reason: reason)
         carryOut()
     }
@@ -449,8 +449,8 @@ final class SimulatedNode {
         for client in present(channel) { world.delivered(publication, channel, to: client) }
     }
 
-    private func announce(_ channel: Name, _ position: Position) {
-        for client in present(channel) { world.announced(channel, position, to: client) }
+    private func announce(_ channel: Name, _ position: Position, _ reason: ResyncReason) {
+        for client in present(channel) { world.announced(channel, position, reason, to: client) }
     }
 
     /// Everybody who waits for an answer or a subscription here.
