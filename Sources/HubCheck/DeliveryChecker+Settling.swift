@@ -26,6 +26,11 @@ extension DeliveryChecker {
         let channel = channels[seat.channel]
         // The last one in time: what was acknowledged further on before was taken back.
         guard let last = channel.lastAcknowledged, let order = channel.epochs[last.epoch] else { return }
+        if let passed = passedBy(reader, seat, channel) {
+            return find(
+                .lost, seat.channel, seat.client,
+                "is at \(reader.cursor), and was never told of \(passed.message), acknowledged at \(passed.position)")
+        }
         if reader.isPaging { return find(.lost, seat.channel, seat.client, "was told that there is more, and never got to the end") }
         if reader.cursor.isOrigin {
             guard let newest = channel.latest.values.max(by: { $0.at < $1.at }), newest.at > reader.since else { return }
@@ -41,6 +46,16 @@ extension DeliveryChecker {
             return
         } else {
             find(.lost, seat.channel, seat.client, "is at \(reader.cursor), and was never told of the epoch of \(last)")
+        }
+    }
+
+    /// The first that was acknowledged in another epoch than the one in which a client stands, although it was sent after the client had been told
+    /// where to stand: it must have been led there and back since, and told.
+    private func passedBy(_ reader: Reader, _ seat: Seat, _ channel: Channel) -> Ack? {
+        guard tellsAll, !reader.cursor.isOrigin, !reader.isPaging else { return nil }
+        let since = max(told[seat] ?? 0, reader.since)
+        return channel.acks.first {
+            $0.position.epoch != reader.cursor.epoch && $0.sentAt > since && $0.at >= reader.owedSince && !excused.contains($0.message)
         }
     }
 

@@ -114,6 +114,10 @@ extension WireError {
         .uncertain,
         "This message was published, but the channel's data was lost since, and it with them. Read the history; a new message needs a new id."
     )
+    package static func readAhead(of end: UInt64) -> WireError {
+        WireError(.badPosition, "The read position is ahead of the channel, which is at \(end).")
+    }
+
     package static let readersFull = WireError(
         .storeFull, "The channel keeps the read positions of \(ReadMark.perChannel) users, and no more.", mayRetry: false)
 }

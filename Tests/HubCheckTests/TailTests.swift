@@ -88,6 +88,19 @@ struct TailTests {
         }
     }
 
+    @Test("who stays in one epoch was told of what was acknowledged in another one meanwhile, wherever the channel went on", arguments: [false, true])
+    func sideEpoch(isTold: Bool) {
+        var checker = checker(heard: 3)
+        checker.sent(message(4), to: room, by: 0)
+        checker.acknowledged(message(4), in: room, at: place(1, epoch: 2), by: 0)
+        if isTold { checker.announced(room, at: place(3), by: 1) }
+        checker.sent(message(5), to: room, by: 0)
+        checker.acknowledged(message(5), in: room, at: place(4), by: 0)
+        checker.received(message(5), in: room, at: place(4), by: 1)
+        checker.pass(to: at(60))
+        #expect(checker.finish().counts == (isTold ? [:] : [.lost: 1]))
+    }
+
     @Test("what wasn't owed by a hub in trouble is owed anew by the next one, a grace after its answer", arguments: [false, true])
     func trouble(isTroubled: Bool) {
         for (end, isOwed) in [(52, !isTroubled), (70, true)] as [(UInt64, Bool)] {

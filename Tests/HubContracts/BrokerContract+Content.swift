@@ -87,6 +87,13 @@ extension BrokerContract {
         #expect(moved(two, 2) == 3)
         #expect(moved(one, 3) == 3)
         #expect(moved(two, 5) == 5)
+        for offset in [6, 1 << 53 - 1] as [UInt64] {
+            for (node, user) in [(one, "alice"), (two, "zoe")] as [(BrokerNode, Name)] {
+                let tag = node.markRead(.read(offset, from: user), offset: offset, in: channel)
+                _ = fixture.run { node.recorder.readRefusal(tag) != nil }
+                #expect(node.recorder.readRefusal(tag)?.code == .badPosition, "nobody has read what isn't there")
+            }
+        }
         #expect(fixture.run { two.recorder.ephemeral(in: channel).count >= 2 })
         fixture.pass(.milliseconds(100))
         #expect(two.recorder.ephemeral(in: channel) == [.read(3), .read(5)])
@@ -94,6 +101,8 @@ extension BrokerContract {
 
     @Sendable static func readScope(_ fixture: any BrokerFixture) {
         let node = BrokerNode.pair(fixture).0
+        node.filled("chat:read-scope", 1...7)
+        node.filled("chat:read-scope-2", 1...1)
         let alice = node.markRead(.read(7, from: "alice"), offset: 7, in: "chat:read-scope")
         let bob = node.markRead(.read(2, from: "bob"), offset: 2, in: "chat:read-scope")
         let elsewhere = node.markRead(.read(1, from: "alice"), offset: 1, in: "chat:read-scope-2")

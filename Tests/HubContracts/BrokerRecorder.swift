@@ -52,6 +52,10 @@ final class BrokerRecorder: BrokerDelegate {
         for case .readMoved(.success(let offset), tag) in events { return offset }
         return nil
     }
+    func readRefusal(_ tag: RequestTag) -> WireError? {
+        for case .readMoved(.failure(let error), tag) in events { return error }
+        return nil
+    }
     func subscription(_ tag: RequestTag) -> Position? {
         for case .subscribed(_, .success(let position), tag) in events { return position }
         return nil

@@ -22,6 +22,7 @@ import Testing
         for script in Script.allCases {
             for call in Self.text(script.source).matches(of: #/redis\.p?call\('([A-Z]+)'/#) {
                 #expect(rights.contains("+" + call.1.lowercased()), "\(script) calls \(call.1)")
+                #expect(Self.text(Script.rights.source).contains("'\(call.1)'"), "\(script) calls \(call.1), which a link doesn't ask for")
             }
         }
     }

@@ -58,6 +58,27 @@ def test_after_a_clean_stop_a_node_goes_on_where_it_was(tmp_path):
         third.kill()
 
 
+def test_a_start_that_fails_leaves_a_clean_snapshot_clean(tmp_path):
+    path = tmp_path / "snapshot"
+    first = hub(tmp_path, path)
+    try:
+        before = publish(first, 1)
+        assert first.stop() == 0
+    finally:
+        first.kill()
+    revocations = pathlib.Path(f"{path}.revocations")
+    revocations.unlink(missing_ok=True)
+    revocations.mkdir()
+    failed = run("hubd", "--dev", "--listen", "127.0.0.1:0", "--set", f"embedded.snapshot={path}")
+    assert failed.returncode == 1 and ".revocations" in failed.stderr, failed
+    revocations.rmdir()
+    second = hub(tmp_path, path)
+    try:
+        assert "snapshot.unclean" not in second.log and epoch(publish(second, 2)) == epoch(before)
+    finally:
+        second.kill()
+
+
 def test_a_last_snapshot_that_cannot_be_written_is_the_exit_code_s_and_said(tmp_path):
     place = tmp_path / "gone"
     place.mkdir()

@@ -103,11 +103,7 @@ extension GatewayLoop {
             guard request.payload.isPresent, let offset = Payload.readOffset(payload, format: request.format.payload) else {
                 throw WireError(.malformed, "payload of read must be {\"offset\": n}, a whole number from 0")
             }
-            // Nobody has read what isn't there. Known only where the channel is live; elsewhere the broker takes the sender's word.
-            if let slot = channels.slot(of: channel), channelStates[slot].isLive, offset > channelStates[slot].offset {
-                throw WireError(
-                    .badPosition, "offset \(offset) is ahead of the channel, which is at \(channelStates[slot].offset)")
-            }
+            // Whether it's there only the broker knows: this node may hear of it after the reader did.
             let key = note(.read(channel: channel), request, bytes, on: id)
             let publication = Publication(
                 messageClass: .read, user: session.user, device: deviceName(of: id), messageId: .empty, time: wallMilliseconds(),

@@ -45,6 +45,8 @@ enum Call {
         case claim
         case check
         case load(Script)
+        /// Whether the scripts may do what they do.
+        case rights
         /// What a failover ends, behind sentinels.
         case failover
         /// The last script of a reload that a NOSCRIPT asked for.

@@ -15,6 +15,8 @@ package enum RedisFault: Equatable {
     case foreign
     /// A channel keeps as many read positions as it may.
     case readersFull
+    /// A read position beyond the channel's end, which is there.
+    case ahead(UInt64)
     /// A misuse, ours or the operator's.
     case other
 
@@ -29,12 +31,19 @@ package enum RedisFault: Equatable {
             self = .wrongServer
         } else if text.hasPrefix("READERS") {
             self = .readersFull
+        } else if text.hasPrefix("AHEAD "), let end = RedisFault.number(text.dropFirst(6)) {
+            self = .ahead(end)
         } else if text.contains("FOREIGN ") || text.contains("WRONGTYPE ") {
             // From within a script, after its name and line in some versions.
             self = .foreign
         } else {
             self = .other
         }
+    }
+
+    /// What digits say, up to whatever follows them.
+    private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> UInt64? {
+        UInt64(String(decoding: text.prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self))
     }
 
     private static let moving: [StaticString] = ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"]
@@ -51,6 +60,7 @@ package enum RedisFault: Equatable {
         case .noScript, .wrongServer, .elsewhere: .redisAway
         case .foreign: foreign
         case .readersFull: .readersFull
+        case .ahead(let end): .readAhead(of: end)
         case .other: WireError(.internal, "Redis refused a command: \(text)")
         }
     }

@@ -139,6 +139,14 @@ final class RedisLink: ConnectionOwner {
         }
     }
 
+    private func askForRights() {
+        connection.out.call(.rights, scripts, keys: 0, arguments: 2)
+        connection.out.argument(key: keys.partitions[0], KeySpace.Kind.meta)
+        connection.out.argument(key: keys.partitions[0], KeySpace.Kind.live)
+        expect(.rights)
+        connection.flush()
+    }
+
     /// The master may lack what was acknowledged before it took over: the script sees to what that means, once for all nodes.
     private func passFailover(_ number: UInt64) {
         connection.out.call(.failover, scripts, keys: 1 + keys.partitions.count, arguments: 1)
@@ -183,8 +191,11 @@ final class RedisLink: ConnectionOwner {
                 isReloading = false
                 makeHeld()
             } else if script == Script.allCases.last && !isReloading {
-                if let failover = owner.failover { passFailover(failover) } else { cameUp() }
+                askForRights()
             }
+        case .rights:
+            if reply.isError { return connection.drop(RedisFault.advice(reply.errorText)) }
+            if let failover = owner.failover { passFailover(failover) } else { cameUp() }
         case .failover:
             if fault(reply) == .foreign {
                 let name = String(decoding: keys.failover, as: UTF8.self)
@@ -244,7 +255,7 @@ final class RedisLink: ConnectionOwner {
         case .wrongServer, .elsewhere:
             owner.turnedDown(next.waiting)
             connection.drop(RedisFault.advice(text))
-        case .noScript, .full, .foreign, .readersFull, .other:
+        case .noScript, .full, .foreign, .readersFull, .ahead, .other:
             if case .states(let states) = call, next.replies > 0 {
                 states.failure = fault.wireError(text, foreign: call.foreignKey)
                 states.seen += 1
@@ -288,7 +299,7 @@ extension Call.SetUp {
     fileprivate var isOfConfiguration: Bool {
         switch self {
         case .claim, .check: true
-        case .load, .failover, .reloaded: false
+        case .load, .rights, .failover, .reloaded: false
         }
     }
 }

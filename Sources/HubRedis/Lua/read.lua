@@ -3,7 +3,7 @@
 -- ARGV: 1 user, 2 offset, 3 ttl (ms), 4 publication, 5 users of a channel at most, 6 and where it's one that a node knows to have been moved before
 -- the store may have lost it, the epoch that was in
 -- Reply: {offset that counts now, epoch}; {'', epoch}: what's known counts no more; {offset, epoch, 'less'}: it counts up to there now, and
--- nothing was written. A position belongs to an epoch: one of an earlier epoch doesn't count, but for what went on into this one.
+-- nothing was written; the error AHEAD with the channel's offset: that isn't there. A position belongs to an epoch: one of an earlier epoch doesn't count, but for what went on into this one.
 local meta = redis.call('HMGET', KEYS[1], 'e', 's', 'g', 'o', 'n')
 -- One of ours that's broken has fields of our form.
 if not isWhole(meta) and not (meta[1] or meta[2] or meta[3]) and redis.call('EXISTS', KEYS[1]) == 1 then
@@ -37,7 +37,10 @@ if known then
   if not offset then return redis.error_reply('FOREIGN the read positions are not a hub\'s') end
   local last = counted(offset, of)
   if last and last >= tonumber(ARGV[2]) then return {string.format('%.0f', last), epoch} end
-elseif redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[5]) then
+end
+-- Nobody has read what isn't there; what a node knows to have been acknowledged was.
+if not ARGV[6] and tonumber(ARGV[2]) > (tonumber(meta[2] or '') or 0) then return redis.error_reply('AHEAD ' .. (meta[2] or '0')) end
+if not known and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[5]) then
   -- Those of an earlier epoch make room: some of them, from a place that changes with each call.
   local isFull = true
   local some = redis.call('HSCAN', KEYS[2], redis.call('TIME')[2], 'COUNT', 100)[2]

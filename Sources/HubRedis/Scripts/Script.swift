@@ -3,7 +3,7 @@ import HubBase
 /// The Lua scripts: all that must hold together in Redis is one of them (redis-design §1, §2, §4). Their files say what each does.
 package enum Script: Int, CaseIterable {
     case publish, retry, history, tip, read, marks, apply, refresh, find, expire, inspect, announce, failover, settle, hooks, strangers
-    case members, memberLease, memberReap, memberList, memberFind, memberLook, renew
+    case members, memberLease, memberReap, memberList, memberFind, memberLook, renew, rights
 
     /// What's loaded: apply and expire share three beginnings, the scripts of a channel others; what a retry doesn't settle is published as ever.
     package var source: [UInt8] {
@@ -35,6 +35,7 @@ package enum Script: Int, CaseIterable {
         case .memberLook: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlook_lua
         case .memberList: PackageResources.hookqueue_lua + PackageResources.member_lua + PackageResources.memberlist_lua
         case .renew: PackageResources.form_lua + PackageResources.renew_lua
+        case .rights: PackageResources.rights_lua
         }
     }
 }

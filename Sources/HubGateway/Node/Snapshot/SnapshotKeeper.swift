@@ -138,8 +138,9 @@ extension SnapshotKeeper {
         let journal: RevocationJournal
         do throws(NetError) {
             file = try SnapshotFile(path)
-            loaded = try file.load(limits: MemoryLimits(), at: now, wallClock: WallClock.milliseconds())
+            // Before the snapshot, which isn't clean any more once it's loaded: a start that fails changes nothing.
             journal = try RevocationJournal("\(path).revocations", log: log)
+            loaded = try file.load(limits: MemoryLimits(), at: now, wallClock: WallClock.milliseconds())
         } catch {
             // No number: what to do about a port that can't be had is nothing to do here.
             throw NetError(number: 0, description: "embedded.snapshot: \(error.description)")
