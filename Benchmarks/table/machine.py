@@ -139,7 +139,7 @@ def hub(redis_port=None, loops=1, settings=(), cores=frozenset({0}), tokens=True
 
         until(ready, "the node listens")
         node.port = port
-        time.sleep(0.5)
+        time.sleep(0.2)
         yield node
 
 

@@ -23,7 +23,7 @@ import rows
 # Of a run's seconds the first five are looked at: at its end the generator waits for what is under way, and closes its connections.
 SECONDS, LOOKED_AT, FUNCTIONS = 6, 5, 25
 OPENING = ("handshake", "subscribe")
-DATA = machine.OUT / "profile.data"
+DATA = machine.OUT / f"profile-{os.getpid()}.data"
 # Symbols by what they are for; the first that fits. Swift's own module names are read from the mangled name.
 KINDS = (
     ("reference counts", r"_?swift_.*(retain|release|Retain|Release)"), ("memory", r"_?_?(libc_)?(malloc|free|calloc|realloc|memalign|_int_\w+)$|_int_|swift_.*(alloc|Alloc)"),
@@ -156,12 +156,11 @@ def run_work(name, broker):
     with rows.node_of(broker) as (node, pids):
         if name in OPENING:
             rows.warmed(node)
-            count = rows.FULL["connections"]
             # Half a second of work has to make enough samples.
             with recorded(pids, 4_999) as watch:
-                run = rows.opened(node, [node.pid], count)
+                run = rows.opened(node, rows.FULL)
             # Each part ends in silence, in the middle of which the window may end.
-            silence = rows.IDLE_SETTLE / 2
+            silence = rows.FULL["silence"] / 2
             opened = run["span"][0] + run["connect_s"] + silence
             part, unit, window = (("handshake", "connection", (run["span"][0], opened)) if name == "handshake"
                                   else ("sub", "subscription", (opened, opened + silence + run["sub_s"] + silence)))
@@ -191,8 +190,11 @@ def main(arguments):
         raise SystemExit("bench: perf is needed (Debian: linux-perf)")
     name, broker = arguments[0], "embedded" if arguments[1:] else "Redis"
     machine.build()
-    pids, units, unit, window, watch, figure = run_work(name, broker)
-    every = list(samples(*window))
+    try:
+        pids, units, unit, window, watch, figure = run_work(name, broker)
+        every = list(samples(*window))
+    finally:
+        DATA.unlink(missing_ok=True)
     node = [sample for sample in every if sample.process == pids[0]]
     kernel = [sample for sample in node if sample.is_kernel]
     if not node:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import machine
 
-# Seconds of a run: measured, before that with everything running, and for what connecting leaves to do. `floor` is that of machine.CALIBRATION.
-QUICK = {"secs": 0.5, "warm": 0.3, "settle": 0.3, "connections": 3_000, "floor": 0.2}
-FULL = {"secs": 1.5, "warm": 0.7, "settle": 0.5, "connections": 10_000, "floor": 0.3}
+# Seconds of a run: measured, before that with everything running, and for what connecting leaves to do (`silence`: where that is measured itself).
+# `floor` is that of machine.CALIBRATION.
+QUICK = {"secs": 0.5, "warm": 0.3, "settle": 0.3, "connections": 3_000, "silence": 1, "floor": 0.2}
+FULL = {"secs": 1.5, "warm": 0.7, "settle": 0.5, "connections": 10_000, "silence": 2, "floor": 0.3}
 # Payloads of the frames that are sent, in bytes; the floor's frames are as large. What a chat of 128 bytes becomes in its envelope; one of 1 KB, plain and
 # deflated; and a subscription's ack (Redis and embedded differ by four bytes). `ratio` holds them to what the generator receives.
 FRAME = 316
@@ -189,16 +190,14 @@ def deflated_alone():
 def warmed(node, offer=()):
     """So that what the first connections alone bring in is there before anything is measured."""
     machine.load(node.port, [node.pid], ["--label", "warm", "--subs", 200, "--channels", 20, "--idle", "--settle", "0.5", *offer])
-    time.sleep(1)
+    time.sleep(0.5)
 
 
-IDLE_SETTLE = 2
-
-
-def opened(node, pids, count, offer=()):
+def opened(node, scale, offer=()):
     """So many connections opened, then a tenth as many channels subscribed to by ten each, and then silence."""
-    return machine.load(node.port, pids, ["--label", "idle", "--subs", count, "--channels", count // 10, "--idle", "--settle", IDLE_SETTLE,
-                                          "--sub-conc", 200, *offer])
+    count = scale["connections"]
+    return machine.load(node.port, [node.pid], ["--label", "idle", "--subs", count, "--channels", count // 10, "--idle", "--settle", scale["silence"],
+                                                "--sub-conc", 200, *offer])
 
 
 def connections(scale):
@@ -208,7 +207,7 @@ def connections(scale):
         with node_of("Redis") as (node, _):
             warmed(node, offer)
             send, bare = machine.floor(ACK_FRAME), machine.accepts()
-            run = opened(node, [node.pid], scale["connections"], offer)
+            run = opened(node, scale, offer)
             send, bare = (send + machine.floor(ACK_FRAME)) / 2, (bare + machine.accepts()) / 2
         ok = valid(run)
         figures.append(((f"idle connection, {kind}", "Redis"), run["rss_per_conn"] if ok else None))
