@@ -1,22 +1,53 @@
-"""The rows of the table: how one run of each is made, and what figure it gives."""
+"""The rows of the table: how one run of each is made, and what figures it gives."""
 
+import contextlib
+import functools
+import os
 import random
 import socket
 import statistics
 import subprocess
 import time
 import zlib
+from typing import NamedTuple
 
 import machine
 
-QUICK = {"secs": 0.7, "connections": 3_000}
-FULL = {"secs": 1.5, "connections": 10_000}
-# What a chat of 128 bytes becomes on the wire: the floor's frames are as large.
+# Seconds of a run: measured, before that with everything running, and for what connecting leaves to do (`silence`: where that is measured itself).
+# `floor` is that of machine.CALIBRATION.
+QUICK = {"secs": 0.5, "warm": 0.3, "settle": 0.3, "connections": 3_000, "silence": 1, "floor": 0.2}
+FULL = {"secs": 1.5, "warm": 0.7, "settle": 0.5, "connections": 10_000, "silence": 2, "floor": 0.3}
+# Payloads of the frames that are sent, in bytes; the floor's frames are as large. What a chat of 128 bytes becomes in its envelope; one of 1 KB, plain and
+# deflated; and a subscription's ack (Redis and embedded differ by four bytes). `ratio` holds them to what the generator receives.
 FRAME = 316
+CHAT_FRAME = 1_210
+DEFLATED_FRAME = 605
+ACK_FRAME = 87
 
 
-class Figures(list):
-    """(name, value) of one run; a value is None when the run isn't valid."""
+def on_wire(frame):
+    return frame + (2 if frame < 126 else 4)
+
+
+class Work(NamedTuple):
+    """What the generator does, and the payload of the frames in which its deliveries leave."""
+    frame: int
+    arguments: list
+    seconds: float = 1  # × those of the scale
+
+
+OFFER = ["--offer", "permessage-deflate; client_max_window_bits"]
+FAN = ["--subs", 1000, "--size", 128]
+CHAT = ["--subs", 1000, "--size", 1024, "--body", "chat", "--window", 8, "--drain", 5, "--inflate-every", 20]
+WORKS = {
+    "one": Work(FRAME, [*FAN, "--window", 1]),
+    "sixteen": Work(FRAME, [*FAN, "--window", 16]),
+    "sixtyfour": Work(FRAME, [*FAN, "--window", 64]),
+    "rooms": Work(FRAME, ["--subs", 10_000, "--channels", 1000, "--pubs", 0, "--size", 128, "--window", 1000, "--sub-conc", 200]),
+    # Its p99 is of single publications: more of them.
+    "latency": Work(FRAME, [*FAN, "--rate", 100], 2),
+    "plain": Work(CHAT_FRAME, CHAT),
+    "deflated": Work(DEFLATED_FRAME, [*CHAT, *OFFER])}
 
 
 def valid(run):
@@ -26,74 +57,105 @@ def valid(run):
     return True
 
 
-def ratio(run, before, after):
-    return run["srv_us_per_deliv"] / ((before + after) / 2) if valid(run) else None
+def ratio(run, before, after, frame=FRAME):
+    if not valid(run):
+        return None
+    if not run["deliveries"]:
+        print("not valid: nothing was delivered", flush=True)
+        return None
+    if abs(run["bytes_per_deliv"] - on_wire(frame)) > 0.03 * on_wire(frame):
+        print(f"not valid: a delivery has {run['bytes_per_deliv']:.0f} bytes, the floor's {on_wire(frame)}: set the frames' size in rows.py", flush=True)
+        return None
+    return run["srv_us_per_deliv"] / ((before + after) / 2)
 
 
-def fan(scale, window=None, rate=None, with_redis=False, loops=1, cores=frozenset({0})):
-    """1,000 subscribers of one channel. Returns CPU for each delivery × floor, and what the generator said."""
-    def go(node, redis=None):
-        before = machine.floor(FRAME)
-        pace = ["--window", window] if window else ["--rate", rate]
-        pids = [node.pid] + ([redis.pid] if redis else [])
-        run = machine.load(node.port, pids, ["--label", "fan", "--subs", 1000, "--size", 128, "--secs", scale["secs"], "--settle", "0.5", *pace])
-        after = machine.floor(FRAME)
-        return ratio(run, before, after), run, (before + after) / 2
-
-    if with_redis:
-        with machine.redis() as redis, machine.hub(redis.port, loops=loops, cores=cores) as node:
-            return go(node, redis)
-    with machine.hub(loops=loops, cores=cores) as node:
-        return go(node)
+class Measured(NamedTuple):
+    """`cost`: server CPU for each delivery × floor; None when the run isn't valid, and so is every figure of it."""
+    cost: float | None
+    run: dict
+    floor: float
 
 
-def fan_row(name, window, with_redis):
-    return lambda scale: [(name, fan(scale, window=window, with_redis=with_redis)[0])]
+@contextlib.contextmanager
+def node_of(broker, **options):
+    """A node, and the processes whose CPU counts."""
+    if broker == "embedded":
+        with machine.hub(**options) as node:
+            yield node, [node.pid]
+    else:
+        with machine.redis() as redis, machine.hub(redis.port, **options) as node:
+            yield node, [node.pid, redis.pid]
 
 
-def latency(scale):
-    cost, run, floor = fan(scale, rate=100)
-    sends = 1000 * floor
-    return [("100 messages a second, CPU", cost), ("100 messages a second, p99", run["p99_us"] / sends if cost else None),
-            ("100 messages a second, median", run["p50_us"] / sends if cost else None)]
+def pace(work, scale):
+    return ["--secs", work.seconds * scale["secs"], "--warm", scale["warm"], "--settle", scale["settle"]]
 
 
-def rooms(name, with_redis):
+def measure(scale, name, broker, **options):
+    work = WORKS[name]
+    with node_of(broker, **options) as (node, pids):
+        before = machine.floor(work.frame)
+        run = machine.load(node.port, pids, ["--label", name, *work.arguments, *pace(work, scale)])
+        after = machine.floor(work.frame)
+    return Measured(ratio(run, before, after, work.frame), run, (before + after) / 2)
+
+
+# A row is a function of the scale that gives figures of one run: ((work, broker), value), the value None when the run isn't valid.
+def plain_row(work, name, broker):
+    return lambda scale: [((work, broker), measure(scale, name, broker).cost)]
+
+
+def one_row(broker):
     def row(scale):
-        def go(node, redis=None):
-            before = machine.floor(FRAME)
-            run = machine.load(
-                node.port, [node.pid] + ([redis.pid] if redis else []),
-                ["--label", "rooms", "--subs", 10_000, "--channels", 1000, "--pubs", 0, "--size", 128, "--window", 1000, "--secs", scale["secs"],
-                 "--settle", "0.5", "--sub-conc", 200])
-            return [(name, ratio(run, before, machine.floor(FRAME)))]
-
-        if with_redis:
-            with machine.redis() as redis, machine.hub(redis.port) as node:
-                return go(node, redis)
-        with machine.hub() as node:
-            return go(node)
+        measured = measure(scale, "one", broker)
+        return [(("one at a time", broker), measured.cost)] + ([(("a bare send", "none"), measured.floor)] if broker == "Redis" else [])
     return row
 
 
-def deflate(scale):
-    figures = []
-    for offer in ([], ["--offer", "permessage-deflate; client_max_window_bits"]):
-        with machine.hub() as node:
-            before = machine.floor(128)
-            run = machine.load(
-                node.port, [node.pid],
-                ["--label", "deflate", "--subs", 1000, "--size", 1024, "--body", "chat", "--window", 8, "--secs", scale["secs"], "--settle", "0.5",
-                 "--drain", 5, "--inflate-every", 20, *offer])
-            cost = ratio(run, before, machine.floor(128))
-        if not offer:
-            figures.append(("1 KB chat, plain", cost))
-        else:
-            alone = deflated_alone()
-            figures += [("1 KB chat, deflated", cost), ("1 KB chat, bytes × payload deflated alone", run["bytes_per_deliv"] / alone if cost else None)]
-    return figures
+def latency(broker):
+    def row(scale):
+        cost, run, floor = measure(scale, "latency", broker)
+        sends = 1000 * floor
+        return [(("100 messages a second, CPU", broker), cost), (("100 messages a second, p99", broker), run["p99_us"] / sends if cost else None),
+                (("100 messages a second, median", broker), run["p50_us"] / sends if cost else None)]
+    return row
 
 
+def deflate(broker):
+    def row(scale):
+        plain, deflated = measure(scale, "plain", broker), measure(scale, "deflated", broker)
+        figures = [(("1 KB chat, plain", broker), plain.cost), (("1 KB chat, deflated", broker), deflated.cost)]
+        if broker == "Redis":
+            alone, bytes_ = deflated_alone(), deflated.run["bytes_per_deliv"] if deflated.cost else None
+            figures += [(("1 KB chat, deflated: a delivery", broker), bytes_), (("1 KB chat, its payload deflated alone", "none"), alone),
+                        (("1 KB chat, deflated: a delivery's bytes", broker), bytes_ and bytes_ / alone)]
+        return figures
+    return row
+
+
+def loops(broker):
+    """Two loops on both cores (the generator shares the second one), beside one: CPU for each delivery, the generator's not counted."""
+    def row(scale):
+        figures = []
+        for name, work in (("one", "one at a time"), ("sixteen", "16 in flight")):
+            one = measure(scale, name, broker).cost
+            two = measure(scale, name, broker, loops=2, cores=frozenset({0, 1})).cost
+            figures.append(((f"two loops, {work}", broker), two / one if one and two else None))
+        return figures
+    return row
+
+
+def cross(work, name):
+    def row(scale):
+        with machine.redis() as redis, machine.hub(redis.port) as one, machine.hub(redis.port) as other:
+            before = machine.floor(FRAME)
+            run = machine.load(other.port, [other.pid, one.pid, redis.pid], ["--label", "cross", *WORKS[name].arguments, *pace(WORKS[name], scale)],
+                               pub_port=one.port)
+            return [((work, "Redis"), ratio(run, before, machine.floor(FRAME)))]
+    return row
+
+
+@functools.cache
 def deflated_alone():
     """The generator's own 1 KB chat, without an envelope: raw deflate of the same level. It's read back from what it sends."""
     listener = socket.create_server(("127.0.0.1", 0))
@@ -125,55 +187,51 @@ def deflated_alone():
     return len(packer.compress(payload) + packer.flush(zlib.Z_SYNC_FLUSH)) - 4
 
 
-def cross(name, window):
-    def row(scale):
-        with machine.redis() as redis, machine.hub(redis.port) as one, machine.hub(redis.port) as other:
-            before = machine.floor(FRAME)
-            run = machine.load(
-                other.port, [other.pid, one.pid, redis.pid],
-                ["--label", "cross", "--subs", 1000, "--size", 128, "--window", window, "--secs", scale["secs"], "--settle", 1], pub_port=one.port)
-            return [(name, ratio(run, before, machine.floor(FRAME)))]
-    return row
+def warmed(node, offer=()):
+    """So that what the first connections alone bring in is there before anything is measured."""
+    machine.load(node.port, [node.pid], ["--label", "warm", "--subs", 200, "--channels", 20, "--idle", "--settle", "0.5", *offer])
+    time.sleep(0.5)
+
+
+def opened(node, scale, offer=()):
+    """So many connections opened, then a tenth as many channels subscribed to by ten each, and then silence."""
+    count = scale["connections"]
+    return machine.load(node.port, [node.pid], ["--label", "idle", "--subs", count, "--channels", count // 10, "--idle", "--settle", scale["silence"],
+                                                "--sub-conc", 200, *offer])
 
 
 def connections(scale):
     """Idle connections: memory, handshake, subscription; with tokens, an inbox, presence and one channel each, Redis behind them."""
     figures = []
-    for kind, offer in (("plain", []), ("deflate", ["--offer", "permessage-deflate; client_max_window_bits"])):
-        with machine.redis() as redis, machine.hub(redis.port) as node:
-            # So that what the first connections alone bring in is there before anything is measured.
-            machine.load(node.port, [node.pid], ["--label", "warm", "--subs", 200, "--channels", 20, "--idle", "--settle", "0.5", *offer])
-            time.sleep(1)
-            send, bare = machine.floor(128), machine.accepts()
-            count = scale["connections"]
-            run = machine.load(
-                node.port, [node.pid],
-                ["--label", "idle", "--subs", count, "--channels", count // 10, "--idle", "--settle", 2, "--sub-conc", 200, *offer])
-            send, bare = (send + machine.floor(128)) / 2, (bare + machine.accepts()) / 2
+    for kind, offer in (("plain", []), ("deflate", OFFER)):
+        with node_of("Redis") as (node, _):
+            warmed(node, offer)
+            send, bare = machine.floor(ACK_FRAME), machine.accepts()
+            run = opened(node, scale, offer)
+            send, bare = (send + machine.floor(ACK_FRAME)) / 2, (bare + machine.accepts()) / 2
         ok = valid(run)
-        figures.append((f"idle connection, {kind}, bytes", run["rss_per_conn"] if ok else None))
+        figures.append(((f"idle connection, {kind}", "Redis"), run["rss_per_conn"] if ok else None))
         if kind == "plain":
-            verify = path_nanoseconds("token") / 1000
+            verify = token_cost()
             figures += [
-                ("handshake × accept + epoll_ctl", (run["srv_us_per_handshake"] - verify) / bare if ok else None),
-                ("handshake, µs", run["srv_us_per_handshake"] if ok else None), ("token verified, µs", verify), ("accept + epoll_ctl, µs", bare),
-                ("subscribe and ack × one send", run["srv_us_per_sub"] / send if ok else None)]
+                (("handshake, its token subtracted", "Redis"), (run["srv_us_per_handshake"] - verify) / bare if ok else None),
+                (("handshake", "Redis"), run["srv_us_per_handshake"] if ok else None), (("token verified", "none"), verify),
+                (("accept + epoll_ctl", "none"), bare), (("subscribe and ack", "Redis"), run["srv_us_per_sub"] / send if ok else None)]
     return figures
 
 
-def path_nanoseconds(name):
-    said = subprocess.run([machine.RELEASE / "bench-paths"], capture_output=True, text=True, timeout=120, check=True).stdout
-    return float(next(line.split("\t")[1] for line in said.splitlines() if line.startswith(name + "\t")))
+def token_cost():
+    """CPU microseconds of a token verified: what many of them take more than few, so that starting the program isn't in it."""
+    def spent(times):
+        process = subprocess.Popen([machine.RELEASE / "bench-paths", "token", str(times)], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"bench: bench-paths ended with {process.returncode}")
+        return (used.ru_utime + used.ru_stime) * 1e6
 
-
-def loops(scale):
-    """Two loops on both cores (the generator shares the second one), beside one: CPU for each delivery of the node alone."""
-    figures = []
-    for window, name in ((1, "one at a time"), (16, "16 in flight")):
-        one = fan(scale, window=window)[0]
-        two = fan(scale, window=window, loops=2, cores=frozenset({0, 1}))[0]
-        figures.append((f"two loops × one, {name}", two / one if one and two else None))
-    return figures
+    few, many = 1_000, 50_000
+    return (spent(many) - spent(few)) / (many - few)
 
 
 # What the design's text says of the heartbeat's script, written as plainly as it can be.
@@ -257,18 +315,18 @@ def heartbeat(scale):
                         raise SystemExit(f"bench: {which} misses users")
             spent[which].append((link.cpu() - before) / users)
     ours, design = statistics.median(spent["ours"][1:]), statistics.median(spent["design"][1:])
-    return [("presence heartbeat × design's script", ours / design), ("presence heartbeat, µs of Redis a user", ours)]
+    return [(("presence heartbeat", "Redis"), ours / design), (("presence heartbeat, Redis for each user", "Redis"), ours)]
 
 
 ROWS = {
     "fan": [
-        fan_row("one at a time, embedded", 1, False), fan_row("one at a time, Redis", 1, True), fan_row("16 in flight, embedded", 16, False),
-        fan_row("16 in flight, Redis", 16, True), fan_row("64 in flight, embedded", 64, False), fan_row("64 in flight, Redis", 64, True)],
-    "rooms": [rooms("rooms, embedded", False), rooms("rooms, Redis", True)],
-    "deflate": [deflate],
-    "cross": [cross("node to node, one at a time", 1), cross("node to node, 16 in flight", 16)],
+        one_row("Redis"), one_row("embedded"), plain_row("16 in flight", "sixteen", "Redis"), plain_row("16 in flight", "sixteen", "embedded"),
+        plain_row("64 in flight", "sixtyfour", "Redis"), plain_row("64 in flight", "sixtyfour", "embedded")],
+    "rooms": [plain_row("rooms", "rooms", "Redis"), plain_row("rooms", "rooms", "embedded")],
+    "deflate": [deflate("Redis"), deflate("embedded")],
+    "cross": [cross("node to node, one at a time", "one"), cross("node to node, 16 in flight", "sixteen")],
     "connections": [connections],
     "heartbeat": [heartbeat],
-    "latency": [latency],
-    "loops": [loops],
+    "latency": [latency("Redis"), latency("embedded")],
+    "loops": [loops("Redis")],  # four runs: an embedded one would cost two minutes of fifteen
 }
