@@ -54,8 +54,10 @@ class Report:
             waits = sorted(row["waits"])
             if not waits:
                 raise SystemExit(f"bench bad: the pair heard nothing while {what} ({broker})")
-            figures = (statistics.median(waits), waits[min(int(len(waits) * 0.99), len(waits) - 1)], waits[-1], row["hub-loop"], row["hub-backplane"])
-            yield f"| {what} | {broker} | {len(waits):,} | " + " | ".join(f"{figure * 1000:.2f}" for figure in figures) + " |"
+            figures = [statistics.median(waits), waits[min(int(len(waits) * 0.99), len(waits) - 1)], waits[-1], row["hub-loop"], row["hub-backplane"]]
+            # The embedded broker's thread waits for messages, not for sockets.
+            cells = [f"{figure * 1000:.2f}" for figure in figures[:4 if broker == "embedded" else 5]] + ["–"] * (broker == "embedded")
+            yield f"| {what} | {broker} | {len(waits):,} | " + " | ".join(cells) + " |"
 
 
 report = Report()
@@ -75,7 +77,7 @@ def silence(broker, node):
 
 
 def fan(what, broker, node, subscribers=1000, secs=1.0, window=1):
-    """CPU for each delivery and p99; None when the run isn't valid. The pair's waits are those of its time of publishing."""
+    """What the generator says; None when the run isn't valid. The pair's waits are those of its time of publishing."""
     # The generator's process ends a while after it has measured, when its sockets are closed: what the pair sees then is of its warming up, which is the same.
     tail = 0.3 + subscribers / 25_000
     node.pair.go()
@@ -84,7 +86,7 @@ def fan(what, broker, node, subscribers=1000, secs=1.0, window=1):
         tokens=False)
     end = time.monotonic() - tail
     report.wait(what, broker, node, node.pair.stop(), end - secs, end)
-    return (run["srv_us_per_deliv"], run["p99_us"]) if rows.valid(run) else None
+    return run if rows.valid(run) else None
 
 
 def in_turn(without, beside):
@@ -110,13 +112,27 @@ def cold(broker):
                 client.ask(type="subscribe", channels=[f"cold:{number}:{place}" for place in range(part, part + 100)])
             there.append(client)
         silence(broker, alone)
+        keep = upkeep(among)
         results = in_turn(
             lambda: fan("a channel of 1,000 is hot", broker, alone, window=16),
             lambda: fan(f"the same among {channels:,} cold ones", broker, among, window=16))
         found = clients.metric(among, "hub_channels")
         if found < channels:
             raise SystemExit(f"bench bad: of {channels:,} cold channels {found:,.0f} are left")
-    report.cost(f"one hot channel among {channels:,} cold ones", broker, f"a delivery × without them: {spread([b[0] / a[0] for a, b in results])}")
+    def each(run, kept=0.0):
+        """Seconds of the node's CPU for each delivery."""
+        return (run["srv_cpu_each"][0] - kept * run["secs"]) / run["deliveries"]
+
+    told = f"the node's CPU for a delivery × without them: {spread([each(b, keep[0]) / each(a) for a, b in results])}, without what members' leases cost: "
+    told += f"{keep[0] * 100:.1f} % of a core of the node" + (f" and {keep[1] * 100:.0f} % of one of Redis" if keep[1:] else "")
+    report.cost(f"one hot channel among {channels:,} cold ones of a member each", broker, told)
+
+
+def upkeep(node, seconds=4):
+    """What a node and its Redis take while nothing is said, in cores."""
+    before, began = clients.cpus(node), time.monotonic()
+    time.sleep(seconds)
+    return [(now - then) / 1e6 / (time.monotonic() - began) for then, now in zip(before, clients.cpus(node))]
 
 
 def slow(broker):
@@ -145,19 +161,19 @@ def slow(broker):
 
         def beside():
             before = queued()
-            result = fan(f"one of {others:,} subscribers reads nothing", broker, stuck, others)
+            result = fan(f"one of {others:,} subscribers reads nothing", broker, stuck, others, secs=2)
             queue.append(queued())
             if not before or not queue[-1] or clients.metric(stuck, "hub_slow_closed_total"):
                 raise SystemExit("bench bad: the slow reader wasn't queued for throughout")
             return result
 
-        results = in_turn(lambda: fan(f"all of {others:,} subscribers read", broker, calm, others), beside)
+        results = in_turn(lambda: fan(f"all of {others:,} subscribers read", broker, calm, others, secs=2), beside)
         stuck.pair.go()
         begin = time.monotonic()
         fill(64_000, lambda: clients.metric(stuck, "hub_slow_closed_total"), 8_000_000)
         time.sleep(0.2)
         report.wait("its queue is filled up and it's closed for it (4008)", broker, stuck, stuck.pair.stop(), begin, time.monotonic())
-    costs, waits = ([b[place] / a[place] for a, b in results] for place in (0, 1))
+    costs, waits = ([b[name] / a[name] for a, b in results] for name in ("srv_us_per_deliv", "p99_us"))
     report.cost(
         f"one of {others:,} subscribers reads nothing", broker,
         f"× all read: CPU for each delivery {spread(costs)}, p99 of the others {spread(waits)}. The kernel had taken some {kernel / 1e6:.1f} MB for it; meanwhile the "
@@ -171,7 +187,7 @@ def members(broker):
         joins, costs = {count: [] for count in counts}, {count: [] for count in counts}
         silence(broker, small)
 
-        def once(node, count):
+        def join(node, count):
             node.pair.go()
             begin = time.monotonic()
             idle = machine.load(node.port, node.pids, ["--label", "members", "--subs", count, "--idle", "--settle", 1, "--sub-conc", 200], tokens=False)
@@ -179,14 +195,19 @@ def members(broker):
             report.wait(f"{count:,} members join", broker, node, node.pair.stop(), begin, time.monotonic() - 1)
             if rows.valid({**idle, "acks": idle.get("acks", count)}):
                 joins[count].append(idle["srv_us_per_sub"])
-            before = clients.floor(count, rows.FRAME)
-            run = fan(f"messages to {count:,} members, one at a time", broker, node, count)
-            if run:
-                costs[count].append(run[0] / ((before + clients.floor(count, rows.FRAME)) / 2))
 
+        def say(node, count):
+            before = clients.floor(count, rows.FRAME)
+            run = fan(f"messages to {count:,} members, one at a time", broker, node, count, secs=1 + count / 10_000)
+            if run:
+                costs[count].append(run["srv_us_per_deliv"] / ((before + clients.floor(count, rows.FRAME)) / 2))
+
+        nodes = ((small, counts[0]), (large, counts[1]))
+        for node, count in nodes:
+            join(node, count)
         for number in range(rounds):
-            for node, count in ((small, counts[0]), (large, counts[1]))[::-1 if number % 2 else 1]:
-                once(node, count)
+            for node, count in nodes[::-1 if number % 2 else 1]:
+                say(node, count)
     report.cost("a channel of " + ", of ".join(f"{count:,}" for count in counts) + " members", broker, "; ".join(
         f"{statistics.median(joins[count]) if joins[count] else float('nan'):.1f} µs for each subscribe, a delivery {spread(costs[count])} × floor with as many sockets"
         for count in counts))
@@ -297,6 +318,7 @@ def main(names):
         for broker in ("embedded", "Redis"):
             if (name, broker) != ("slow", "Redis"):
                 cases[name](broker)
+                print(f"{time.monotonic() - began:5.0f} s", flush=True)
     told = page.circumstances(report.loads, rounds, time.monotonic() - began)
     tables = "\n".join(report.tables())
     print(told, tables, sep="\n\n")

@@ -195,7 +195,10 @@ def metric(node, name):
     return float(next(line.rsplit(" ", 1)[1] for line in lines if line.startswith(name + " ")))
 
 
+def cpus(node):
+    """Microseconds of all threads, of the node and of its Redis."""
+    return [sum(int(open(f"/proc/{pid}/task/{task}/schedstat").read().split()[0]) for task in os.listdir(f"/proc/{pid}/task")) / 1000 for pid in node.pids]
+
+
 def cpu(node):
-    """Microseconds, all threads of the node and its Redis."""
-    return sum(
-        int(open(f"/proc/{pid}/task/{task}/schedstat").read().split()[0]) for pid in node.pids for task in os.listdir(f"/proc/{pid}/task")) / 1000
+    return sum(cpus(node))
