@@ -1,7 +1,7 @@
 """Bad input for speed: what it costs and how others fare meanwhile, beside the same without it. Windows with and without take turns.
 
-    scripts/bench bad              all of it, embedded and on Redis, and writes it into docs/performance.md; five minutes
-    scripts/bench bad quick        one short round, printed; two minutes
+    scripts/bench bad              all of it, embedded and on Redis, and writes it into docs/performance.md; under six minutes
+    scripts/bench bad quick        one round, printed; three minutes
     scripts/bench bad NAME…        these alone, printed: cold slow members many storm
 
 How others fare: a pair of clients in a channel of its own (clients.py), and the longest stretch that a thread of the node worked without looking at its
@@ -55,17 +55,28 @@ class Report:
             if not waits:
                 raise SystemExit(f"bench bad: the pair heard nothing while {what} ({broker})")
             figures = [statistics.median(waits), waits[min(int(len(waits) * 0.99), len(waits) - 1)], waits[-1], row["hub-loop"], row["hub-backplane"]]
-            # The embedded broker's thread waits for messages, not for sockets.
+            # Embedded, a node of one loop does all of it on that loop's thread.
             cells = [f"{figure * 1000:.2f}" for figure in figures[:4 if broker == "embedded" else 5]] + ["–"] * (broker == "embedded")
             yield f"| {what} | {broker} | {len(waits):,} | " + " | ".join(cells) + " |"
 
 
 report = Report()
 rounds = 3
+# Seconds for all of it, shared by the cases; past its time a case takes no further round.
+BUDGET = 330
+due = 0.0
+
+
+def turns():
+    """Numbers of rounds, at least one."""
+    for number in range(rounds):
+        if number and time.monotonic() > due:
+            return
+        yield number
 
 
 def spread(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})" if values else "no valid run"
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)" if values else "no valid run"
 
 
 def silence(broker, node):
@@ -92,7 +103,7 @@ def fan(what, broker, node, subscribers=1000, secs=1.0, window=1):
 def in_turn(without, beside):
     """Both, `rounds` times, the first one alternating: pairs of results that are valid."""
     results = []
-    for number in range(rounds):
+    for number in turns():
         if number % 2:
             later = beside()
             results.append((without(), later))
@@ -205,7 +216,7 @@ def members(broker):
         nodes = ((small, counts[0]), (large, counts[1]))
         for node, count in nodes:
             join(node, count)
-        for number in range(rounds):
+        for number in turns():
             for node, count in nodes[::-1 if number % 2 else 1]:
                 say(node, count)
     report.cost("a channel of " + ", of ".join(f"{count:,}" for count in counts) + " members", broker, "; ".join(
@@ -219,7 +230,7 @@ def many(broker):
     figures = {per: {"subscribe": [], "publish": [], "end": []} for per, _ in kinds}
     with clients.hub(broker == "Redis") as few, clients.hub(broker == "Redis") as lots:
         silence(broker, few)
-        for number in range(rounds):
+        for number in turns():
             for node, (per, connections) in ((few, kinds[0]), (lots, kinds[1]))[::-1 if number % 2 else 1]:
                 many_once(broker, node, per, connections, f"{number}", figures[per])
         if clients.metric(lots, "hub_subscriptions") > 100:
@@ -292,7 +303,7 @@ def storm(broker):
             report.wait(what, broker, node, node.pair.stop(), begin, time.monotonic())
             costs[node].append((clients.cpu(node) - began) / count)
 
-        for number in range(rounds):
+        for number in turns():
             for node, what in ((empty, "a storm of subscribe and unsubscribe"), (full, "the same in a channel of 5,000"))[::-1 if number % 2 else 1]:
                 once(node, what)
         for client in crowd:
@@ -303,7 +314,7 @@ def storm(broker):
 
 
 def main(names):
-    global rounds
+    global rounds, due
     cases = {case.__name__: case for case in (cold, slow, members, many, storm)}
     is_quick = "quick" in names
     names = [name for name in names if name != "quick"]
@@ -314,11 +325,11 @@ def main(names):
     clients.prepare()
     began = time.monotonic()
     report.note_load()
-    for name in names or cases:
-        for broker in ("embedded", "Redis"):
-            if (name, broker) != ("slow", "Redis"):
-                cases[name](broker)
-                print(f"{time.monotonic() - began:5.0f} s", flush=True)
+    plan = [(name, broker) for name in names or cases for broker in ("embedded", "Redis") if (name, broker) != ("slow", "Redis")]
+    for number, (name, broker) in enumerate(plan):
+        due = began + BUDGET * (number + 0.8) / len(plan)
+        cases[name](broker)
+        print(f"{time.monotonic() - began:5.0f} s", flush=True)
     told = page.circumstances(report.loads, rounds, time.monotonic() - began)
     tables = "\n".join(report.tables())
     print(told, tables, sep="\n\n")

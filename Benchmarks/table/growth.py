@@ -1,7 +1,7 @@
 """How costs grow: a publication's CPU over its deliveries, beside bare sends to as many sockets; over silent channels; over silent connections. Draws
 docs/growth.svg and writes the figures into docs/performance.md.
 
-    scripts/bench growth          four minutes; RUNS=1: a quarter of that
+    scripts/bench growth          under six minutes; RUNS=1: two
 """
 
 import math
@@ -19,7 +19,7 @@ PICTURE = machine.TOP / "docs" / "growth.svg"
 # The last one is what a process's descriptors allow.
 SUBSCRIBERS = (10, 100, 1_000, 10_000, 19_000)
 OURS, REDIS, FLOOR = "#0b62c4", "#c2410c", "#6b7280"
-rounds = int(os.environ.get("RUNS", 4))
+rounds = int(os.environ.get("RUNS", 3))
 loads = []
 
 
@@ -27,7 +27,7 @@ def delivery(node, subscribers):
     """CPU microseconds for each delivery of messages to so many, one at a time."""
     loads.append(os.getloadavg()[0])
     run = machine.load(node.port, node.pids, [
-        "--label", "growth", "--subs", subscribers, "--size", 128, "--window", 1, "--secs", 0.7, "--warm", 0.3, "--settle", 0.3, "--sub-conc", 200],
+        "--label", "growth", "--subs", subscribers, "--size", 128, "--window", 1, "--secs", 0.7 + subscribers / 10_000, "--warm", 0.3, "--settle", 0.3, "--sub-conc", 200],
         tokens=False)
     return run["srv_us_per_deliv"] if rows.valid(run) else None
 
@@ -84,28 +84,26 @@ def over_connections():
             raise SystemExit("bench growth: silent connections were lost")
 
 
-def figure(value):
-    return f"{value:,.0f}" if value >= 20 else f"{value:.1f}"
-
-
 class Panel:
     """One plot; x is logarithmic, y too unless `linear`."""
 
     WIDTH, HEIGHT, TOP = 270, 250, 66
 
     def __init__(self, left, title, axis, xs, ys, linear=False):
-        self.left, self.linear = left, linear
+        self.left, self.linear, self.named = left, linear, 0
         self.x0, self.x1 = math.log10(min(xs)), math.log10(max(xs))
         if linear:
-            self.y0, self.y1 = 0, math.ceil(max(ys) * 1.15)
+            step = 10 ** math.floor(math.log10(max(ys)))
+            step = next(some for some in (step / 5, step / 2, step, step * 2) if max(ys) <= some * 6)
+            self.y0, self.y1 = 0, math.ceil(max(ys) / step) * step
         else:
             self.y0, self.y1 = math.floor(math.log10(min(ys))), math.ceil(math.log10(max(ys)))
         bottom = self.TOP + self.HEIGHT
         self.parts = [f'<text x="{left}" y="28" font-weight="600" font-size="14" fill="#111">{title}</text>']
-        ticks = range(self.y0, self.y1 + 1, max(1, (self.y1 - self.y0) // 5)) if linear else range(self.y0, self.y1 + 1)
+        ticks = [place * step for place in range(round(self.y1 / step) + 1)] if linear else range(self.y0, self.y1 + 1)
         for tick in ticks:
             y = self.y(tick if linear else 10 ** tick)
-            text = f"{tick}" if linear else f"{10 ** tick:,}"
+            text = f"{tick:g}" if linear else f"{10 ** tick:,}"
             self.parts.append(f'<path d="M{left} {y:.1f} h{self.WIDTH}" stroke="#e5e7eb"/>')
             self.parts.append(f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
         for power in range(math.ceil(self.x0), math.floor(self.x1) + 1):
@@ -121,18 +119,15 @@ class Panel:
         share = (value if self.linear else math.log10(value)) - self.y0
         return self.TOP + self.HEIGHT - share / (self.y1 - self.y0) * self.HEIGHT
 
-    def curve(self, name, colour, points, place, labels=0, dashed=False):
-        """`place`: of its name in the legend; `labels`: how far above each point its figure stands, 0: none."""
+    def curve(self, name, colour, points, dashed=False):
         line = " ".join(f"{self.x(count):.1f},{self.y(value):.1f}" for count, value in points)
         dash = ' stroke-dasharray="5 4"' if dashed else ""
-        x, y = self.left + 2 + place * 92, 48
+        x, y = self.left + 2 + self.named, 48
+        self.named += 40 + 7 * len(name)
         self.parts.append(f'<path d="M{x} {y - 4} h18" stroke="{colour}" stroke-width="2"{dash}/><text x="{x + 23}" y="{y}" fill="{colour}">{name}</text>')
         self.parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
         for count, value in points:
             self.parts.append(f'<circle cx="{self.x(count):.1f}" cy="{self.y(value):.1f}" r="3.2" fill="white" stroke="{colour}" stroke-width="2"/>')
-            if labels:
-                self.parts.append(f'<text x="{self.x(count):.1f}" y="{self.y(value) - labels:.1f}" text-anchor="middle" fill="{colour}" font-size="11" '
-                                  f'stroke="white" stroke-width="3" paint-order="stroke">{figure(value)}</text>')
 
 
 def draw(deliveries, channels, connections):
@@ -140,19 +135,18 @@ def draw(deliveries, channels, connections):
     counts = list(deliveries)
     every = [deliveries[count][name] for count in counts for name, _ in kinds]
     whole = [deliveries[count][name] * count for count in counts for name, _ in kinds]
-    linear = Panel(70, "a publication over its deliveries, µs", "subscribers of the channel", counts, whole)
-    single = Panel(415, "the same for each delivery, µs", "subscribers of the channel", counts, every, linear=True)
-    for place, (name, colour) in enumerate(kinds):
-        linear.curve(name, colour, [(count, deliveries[count][name] * count) for count in counts], place, dashed=name == "floor")
-        single.curve(name, colour, [(count, deliveries[count][name]) for count in counts], place, -16 if name == "floor" else 9 if name == "Redis" else 0,
-                     dashed=name == "floor")
-    flat = Panel(760, "a publication to ten, µs", "silent channels or connections beside it", [count for count, _ in channels],
-                 [value for _, value in channels + connections] + [10, 1_000])
-    flat.curve("channels", OURS, channels, 0, 9)
-    flat.curve("connections", REDIS, connections, 1, -16)
+    whole_panel = Panel(84, "a publication over its deliveries, µs", "subscribers of the channel", counts, whole)
+    each = Panel(430, "the same for each delivery, µs", "subscribers of the channel", counts, every, linear=True)
+    for name, colour in kinds:
+        whole_panel.curve(name, colour, [(count, deliveries[count][name] * count) for count in counts], dashed=name == "floor")
+        each.curve(name, colour, [(count, deliveries[count][name]) for count in counts], dashed=name == "floor")
+    flat = Panel(765, "a publication to ten, µs", "silent channels or connections beside it", [count for count, _ in channels],
+                 [value for _, value in channels + connections], linear=True)
+    flat.curve("channels", OURS, channels)
+    flat.curve("connections", REDIS, connections)
     PICTURE.write_text(
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1060 375" width="1060" height="375" font-family="system-ui, sans-serif" font-size="12" fill="#4b5563">\n'
-        '<rect width="1060" height="375" fill="white"/>\n' + "\n".join(part for panel in (linear, single, flat) for part in panel.parts) + "\n</svg>\n")
+        '<rect width="1060" height="375" fill="white"/>\n' + "\n".join(part for panel in (whole_panel, each, flat) for part in panel.parts) + "\n</svg>\n")
 
 
 def table(deliveries):
