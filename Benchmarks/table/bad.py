@@ -242,7 +242,7 @@ def many(broker):
 
 
 def many_once(broker, node, per, connections, tag, figures):
-    there = [clients.Client(node.port, f"u{tag}-{number}") for number in range(connections)]
+    there = clients.Client.several(node.port, (f"u{tag}-{number}" for number in range(connections)))
     chat = clients.Chat(node.port, "aimed")
     time.sleep(0.3)
     node.pair.go()
@@ -286,9 +286,7 @@ def storm(broker):
     pair = ({"type": "subscribe", "id": 1, "channel": "storm"}, {"type": "unsubscribe", "id": 1, "channel": "storm"})
     block = b"".join(map(clients.Client.frame, pair * 50))
     with clients.hub(broker == "Redis") as empty, clients.hub(broker == "Redis") as full:
-        crowd = [clients.Client(full.port, f"o{number}") for number in range(5_000)]
-        for client in crowd:
-            client.ask(type="subscribe", channel="storm")
+        crowd = clients.Client.several(full.port, (f"o{number}" for number in range(5_000)), type="subscribe", channel="storm")
         noisy = {node: clients.Client(node.port, "noisy") for node in (empty, full)}
         costs = {empty: [], full: []}
 

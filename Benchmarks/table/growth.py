@@ -77,8 +77,7 @@ def over_connections():
     with clients.hub() as node:
         joined = []
         for count in (10, 100, 1_000, 10_000):
-            while len(joined) < count:
-                joined.append(clients.Client(node.port, f"idle-{len(joined)}"))
+            joined += clients.Client.several(node.port, (f"idle-{number}" for number in range(len(joined), count)))
             yield count, publication(node)
         if clients.metric(node, "hub_connections") < len(joined):
             raise SystemExit("bench growth: silent connections were lost")
