@@ -1,207 +1,338 @@
-"""Bad input for speed: what it costs, beside the same work without it. CPU of the node by the kernel's count; the two take turns.
+"""Bad input for speed: what it costs and how others fare meanwhile, beside the same without it. Windows with and without take turns.
 
-    scripts/bench bad [NAME…]        cold slow members many storm
+    scripts/bench bad              all of it, embedded and on Redis, and writes it into docs/performance.md; under six minutes
+    scripts/bench bad quick        one round, printed; three minutes
+    scripts/bench bad NAME…        these alone, printed: cold slow members many storm
+
+How others fare: a pair of clients in a channel of its own (clients.py), and the longest stretch that a thread of the node worked without looking at its
+sockets (stretches.c), in CPU time, which other work on the machine doesn't lengthen.
 """
 
-import json
 import os
-import socket
 import statistics
 import sys
-import threading
 import time
 
+import clients
 import machine
+import page
 import rows
 
-DEV = {"limits.channels": 2_000, "limits.messageBytes": "256KB", "limits.subscribesPerSecond": 0, "limits.messagesPerSecond": 10_000_000, "limits.messageBurst": 10_000_000}
+NAME = "scripts/bench bad"
 
 
-class Client:
-    """A WebSocket client as plain as can be: it sends under a mask of zeros and reads what ends with a word."""
+class Report:
+    """What a run found: lines of costs, and waits of pairs."""
 
-    def __init__(self, port, user):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.sendall((
-            f"GET /v1/ws?user={user} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n").encode())
-        self.until(b'"welcome"')
+    def __init__(self):
+        self.costs, self.waits, self.loads = [], {}, []
 
-    @staticmethod
-    def frame(message):
-        text = json.dumps(message, separators=(",", ":")).encode()
-        length = bytes([0x80 | len(text)]) if len(text) < 126 else bytes([0xFE]) + len(text).to_bytes(2, "big")
-        return b"\x81" + length + b"\0\0\0\0" + text
+    def cost(self, what, broker, text):
+        self.costs.append((what, broker, text))
+        print(f"{what}, {broker}: {text}  [load {self.note_load():.0f}]", flush=True)
 
-    def send(self, *messages):
-        self.socket.sendall(b"".join(map(self.frame, messages)))
+    def note_load(self):
+        self.loads.append(os.getloadavg()[0])
+        return self.loads[-1]
 
-    def until(self, word, times=1):
-        held = b""
-        while times > 0:
-            part = self.socket.recv(1 << 16)
-            if not part:
-                raise SystemExit("bench: the node closed a connection")
-            held += part
-            found = held.count(word)
-            times -= found
-            held = held[held.rfind(word) + len(word):] if found else held[-len(word):]
+    def wait(self, what, broker, node, samples, begin, end):
+        """Of what lies between the two."""
+        row = self.waits.setdefault((what, broker), {"waits": [], "hub-loop": 0, "hub-backplane": 0})
+        row["waits"] += [wait for when, wait in samples if begin <= when <= end]
+        for thread in ("hub-loop", "hub-backplane"):
+            row[thread] = max(row[thread], node.stretches.longest(thread, begin, end))
 
-    def ask(self, **message):
-        self.send({"id": 1, **message})
-        self.until(b'"id":1')
-
-    def close(self):
-        self.socket.close()
-
-
-def cpu(node):
-    """Microseconds, all threads."""
-    folder = f"/proc/{node.pid}/task"
-    return sum(int(open(f"{folder}/{task}/schedstat").read().split()[0]) for task in os.listdir(folder)) / 1000
+    def tables(self):
+        yield "| input | broker | what it costs |"
+        yield "|---|---|---|"
+        for line in self.costs:
+            yield "| " + " | ".join(line) + " |"
+        yield ""
+        yield "| a pair in another channel, while | broker | chats | median | p99 | longest | stretch of the loop | of the backplane |"
+        yield "|---|---|---|---|---|---|---|---|"
+        for (what, broker), row in self.waits.items():
+            waits = sorted(row["waits"])
+            if not waits:
+                raise SystemExit(f"bench bad: the pair heard nothing while {what} ({broker})")
+            figures = [statistics.median(waits), waits[min(int(len(waits) * 0.99), len(waits) - 1)], waits[-1], row["hub-loop"], row["hub-backplane"]]
+            # Embedded, a node of one loop does all of it on that loop's thread.
+            cells = [f"{figure * 1000:.2f}" for figure in figures[:4 if broker == "embedded" else 5]] + ["–"] * (broker == "embedded")
+            yield f"| {what} | {broker} | {len(waits):,} | " + " | ".join(cells) + " |"
 
 
-def hub(**settings):
-    return machine.hub(tokens=False, settings={**DEV, **settings})
+report = Report()
+rounds = 3
+# Seconds for all of it, shared by the cases; past its time a case takes no further round.
+BUDGET = 330
+due = 0.0
 
 
-def fan(node, subscribers=1000, secs=1.0, window=1):
-    run = machine.load(node.port, [node.pid], ["--label", "bad", "--subs", subscribers, "--size", 128, "--window", window, "--secs", secs, "--settle", "0.5"],
-                       tokens=False)
-    return run["srv_us_per_deliv"] if rows.valid(run) else float("nan"), run["p99_us"]
+def turns():
+    """Numbers of rounds, at least one."""
+    for number in range(rounds):
+        if number and time.monotonic() > due:
+            return
+        yield number
 
 
-def cold():
-    """One hot channel of 1,000 among 100,000 that are silent: a delivery's CPU × that with no others; the two nodes taking turns."""
-    with hub() as empty, hub() as full:
-        clients = []
-        for number in range(200):
-            client = Client(full.port, f"cold-{number}")
-            for part in range(5):
-                names = [f"cold:{number}:{part * 100 + place}" for place in range(100)]
-                client.ask(type="subscribe", channels=names)
-            clients.append(client)
-        ratios = []
-        for _ in range(5):
-            alone, among = fan(empty, window=16)[0], fan(full, window=16)[0]
-            ratios.append(among / alone)
-    return f"a delivery in a hot channel among {200 * 500:,} cold ones × without them: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}, {len(values)} runs)" if values else "no valid run"
 
 
-def slow():
-    """One of 10,000 subscribers doesn't read: CPU and p99 of the others × without it."""
-    with hub() as calm, hub() as stuck:
-        reader = Client(stuck.port, "stuck")
-        reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        reader.ask(type="subscribe", channel="c0")
-        costs, waits = [], []
-        for _ in range(3):
-            plain, with_it = fan(calm, 10_000), fan(stuck, 10_000)
-            costs.append(with_it[0] / plain[0])
-            waits.append(with_it[1] / plain[1])
-    return (f"10,000 subscribers, one reads nothing × all read: CPU for each delivery {statistics.median(costs):.2f} ({min(costs):.2f} to {max(costs):.2f}), "
-            f"p99 {statistics.median(waits):.2f} ({min(waits):.2f} to {max(waits):.2f})")
+def silence(broker, node):
+    """The pair alone."""
+    node.pair.go()
+    begin = time.monotonic()
+    time.sleep(0.7)
+    report.wait("nothing else goes on", broker, node, node.pair.stop(), begin, time.monotonic())
 
 
-def members():
-    """A channel of 19,000 members on one node: subscribe and delivery × those of 1,900."""
-    figures = []
-    for count in (1_900, 19_000):
-        with hub() as node:
-            before = machine.floor(rows.FRAME)
-            run = machine.load(
-                node.port, [node.pid],
-                ["--label", "members", "--subs", count, "--size", 128, "--window", 1, "--secs", 1.5, "--settle", 2, "--sub-conc", 200], tokens=False)
-            rows.valid(run)
-            cost = run["srv_us_per_deliv"] / ((before + machine.floor(rows.FRAME)) / 2)
-            idle = machine.load(
-                node.port, [node.pid],
-                ["--label", "members", "--subs", count, "--idle", "--settle", 2, "--sub-conc", 200], tokens=False)
-            figures.append((count, idle["srv_us_per_sub"], cost))
-    return "; ".join(f"a channel of {count:,} members: {join:.1f} µs for each subscribe, a delivery {cost:.2f} × floor" for count, join, cost in figures)
+def fan(what, broker, node, subscribers=1000, secs=1.0, window=1):
+    """What the generator says; None when the run isn't valid. The pair's waits are those of its time of publishing."""
+    # The generator's process ends a while after it has measured, when its sockets are closed: what the pair sees then is of its warming up, which is the same.
+    tail = 0.3 + subscribers / 25_000
+    node.pair.go()
+    run = machine.load(node.port, node.pids, [
+        "--label", "bad", "--subs", subscribers, "--size", 128, "--window", window, "--secs", secs, "--settle", "0.5", "--warm", tail, "--sub-conc", 200],
+        tokens=False)
+    end = time.monotonic() - tail
+    report.wait(what, broker, node, node.pair.stop(), end - secs, end)
+    return run if rows.valid(run) else None
 
 
-def many():
-    """A thousand channels for each connection: a subscription, a publication in one of them, and the end, × with ten channels each."""
-    figures = []
-    for per in (10, 1_000):
-        with hub() as node:
-            connections = 2_000 // per if per == 10 else 20
-            clients = [Client(node.port, f"u{number}") for number in range(connections)]
-            time.sleep(0.5)
-            began, count = cpu(node), 0
-            for number, client in enumerate(clients):
-                for first in range(0, per, 100):
-                    names = [f"many:{number}:{place}" for place in range(first, min(first + 100, per))]
-                    client.ask(type="subscribe", channels=names)
-                    count += len(names)
-            time.sleep(0.3)
-            subscribed = (cpu(node) - began) / count
-            began = cpu(node)
-            for turn in range(500):
-                clients[turn % connections].send({"type": "chat", "channel": f"many:{turn % connections}:{turn % per}", "payload": 1})
-                clients[turn % connections].until(b'"chat"')
-            published = (cpu(node) - began) / 500
-            began = cpu(node)
-            for client in clients:
-                client.close()
-            time.sleep(1)
-            figures.append((per, subscribed, published, (cpu(node) - began) / count))
-    return "; ".join(
-        f"{per:,} channels a connection: {join:.1f} µs for each subscription, {published:.0f} µs for a publication and its delivery, "
-        f"{end:.1f} µs for each as the connection ends" for per, join, published, end in figures)
+def in_turn(without, beside):
+    """Both, `rounds` times, the first one alternating: pairs of results that are valid."""
+    results = []
+    for number in turns():
+        if number % 2:
+            later = beside()
+            results.append((without(), later))
+        else:
+            results.append((without(), beside()))
+    return [pair for pair in results if None not in pair]
 
 
-def storm():
-    """Subscribe and unsubscribe as fast as they are answered, in a channel with 5,000 others and in an empty one; how a pair that chats fares."""
-    figures = []
-    for others in (0, 5_000):
-        with hub() as node:
-            crowd, noisy = [Client(node.port, f"o{number}") for number in range(others)], Client(node.port, "noisy")
-            for client in crowd:
-                client.ask(type="subscribe", channel="storm")
-            one, other = Client(node.port, "one"), Client(node.port, "other")
-            other.ask(type="subscribe", channel="calm")
-            waits = []
+def cold(broker):
+    """One hot channel of 1,000, 16 messages in flight, among 100,000 that are silent."""
+    channels = 100_000
+    with clients.hub(broker == "Redis") as alone, clients.hub(broker == "Redis") as among:
+        there = []
+        for number in range(channels // 500):
+            client = clients.Client(among.port, f"cold-{number}")
+            for part in range(0, 500, 100):
+                client.ask(type="subscribe", channels=[f"cold:{number}:{place}" for place in range(part, part + 100)])
+            there.append(client)
+        silence(broker, alone)
+        keep = upkeep(among)
+        results = in_turn(
+            lambda: fan("a channel of 1,000 is hot", broker, alone, window=16),
+            lambda: fan(f"the same among {channels:,} cold ones", broker, among, window=16))
+        found = clients.metric(among, "hub_channels")
+        if found < channels:
+            raise SystemExit(f"bench bad: of {channels:,} cold channels {found:,.0f} are left")
+    def each(run, kept=0.0):
+        """Seconds of the node's CPU for each delivery."""
+        return (run["srv_cpu_each"][0] - kept * run["secs"]) / run["deliveries"]
 
-            def chat(seconds, waits=waits, one=one, other=other):
-                until = time.monotonic() + seconds
-                while time.monotonic() < until:
-                    began = time.perf_counter()
-                    one.send({"type": "chat", "channel": "calm", "payload": 1})
-                    other.until(b'"chat"')
-                    waits.append(time.perf_counter() - began)
-                    time.sleep(0.01)
+    told = f"the node's CPU for a delivery × without them: {spread([each(b, keep[0]) / each(a) for a, b in results])}, without what members' leases cost: "
+    told += f"{keep[0] * 100:.1f} % of a core of the node" + (f" and {keep[1] * 100:.0f} % of one of Redis" if keep[1:] else "")
+    report.cost(f"one hot channel among {channels:,} cold ones of a member each", broker, told)
 
-            chat(1)
-            calm = statistics.median(waits)
-            waits.clear()
-            pair = ({"type": "subscribe", "id": 1, "channel": "storm"}, {"type": "unsubscribe", "id": 1, "channel": "storm"})
-            block = pair * 50
-            chatting = threading.Thread(target=chat, args=(2,))
-            began, count, until = cpu(node), 0, time.monotonic() + 2
-            chatting.start()
-            while time.monotonic() < until:
-                noisy.send(*block)
-                noisy.until(b'"ack"', len(block))
-                count += len(block)
-            chatting.join()
-            figures.append((len(crowd), (cpu(node) - began) / count, statistics.median(waits) / calm))
-            for client in crowd:
-                client.close()
-    return "; ".join(
-        f"subscribe and unsubscribe in turn, {others:,} others there: {cost:.1f} µs each; a chat beside it takes {wait:.2f} × its calm time"
-        for others, cost, wait in figures)
+
+def upkeep(node, seconds=4):
+    """What a node and its Redis take while nothing is said, in cores."""
+    before, began = clients.cpus(node), time.monotonic()
+    time.sleep(seconds)
+    return [(now - then) / 1e6 / (time.monotonic() - began) for then, now in zip(before, clients.cpus(node))]
+
+
+def slow(broker):
+    """One of 10,000 subscribers reads nothing: the hub queues for it, which is looked up in its metrics."""
+    others = 10_000
+    with clients.hub(broker == "Redis") as calm, clients.hub(broker == "Redis") as stuck:
+        reader, publisher = clients.Client(stuck.port, "stuck", receive_buffer=4096), clients.Client(stuck.port, "filler")
+        reader.ask(type="subscribe", channels=["c0", "fill"])
+
+        def fill(size, until, most):
+            """Only the reader hears it. The kernel takes some 4 MB for it before the hub has to keep anything."""
+            said = 0
+            while not until():
+                if said > most:
+                    raise SystemExit(f"bench bad: {said:,} bytes, and the hub's own queue for the slow reader isn't where it should be")
+                publisher.ask(type="chat", channel="fill", payload="x" * size)
+                said += size
+            return said
+
+        def queued():
+            return clients.metric(stuck, "hub_send_memory_bytes")
+
+        kernel = fill(64_000, queued, 64_000_000)
+        silence(broker, calm)
+        queue = []
+
+        def beside():
+            before = queued()
+            result = fan(f"one of {others:,} subscribers reads nothing", broker, stuck, others, secs=2)
+            queue.append(queued())
+            if not before or not queue[-1] or clients.metric(stuck, "hub_slow_closed_total"):
+                raise SystemExit("bench bad: the slow reader wasn't queued for throughout")
+            return result
+
+        results = in_turn(lambda: fan(f"all of {others:,} subscribers read", broker, calm, others, secs=2), beside)
+        stuck.pair.go()
+        begin = time.monotonic()
+        fill(64_000, lambda: clients.metric(stuck, "hub_slow_closed_total"), 8_000_000)
+        time.sleep(0.2)
+        report.wait("its queue is filled up and it's closed for it (4008)", broker, stuck, stuck.pair.stop(), begin, time.monotonic())
+    costs, waits = ([b[name] / a[name] for a, b in results] for name in ("srv_us_per_deliv", "p99_us"))
+    report.cost(
+        f"one of {others:,} subscribers reads nothing", broker,
+        f"× all read: CPU for each delivery {spread(costs)}, p99 of the others {spread(waits)}. The kernel had taken some {kernel / 1e6:.1f} MB for it; meanwhile the "
+        f"hub's own queue held {min(queue) / 1024:,.0f} to {max(queue) / 1024:,.0f} KB (`hub_send_memory_bytes`); filled up, it was closed (`hub_slow_closed_total` 1)")
+
+
+def members(broker):
+    """A channel of 1,900 members and one of 19,000 on a node: subscribing, and a delivery × floor, which has as many sockets."""
+    counts = (1_900, 19_000)
+    with clients.hub(broker == "Redis") as small, clients.hub(broker == "Redis") as large:
+        joins, costs = {count: [] for count in counts}, {count: [] for count in counts}
+        silence(broker, small)
+
+        def join(node, count):
+            node.pair.go()
+            begin = time.monotonic()
+            idle = machine.load(node.port, node.pids, ["--label", "members", "--subs", count, "--idle", "--settle", 1, "--sub-conc", 200], tokens=False)
+            # Its sockets are closed all at once, which isn't joining.
+            report.wait(f"{count:,} members join", broker, node, node.pair.stop(), begin, time.monotonic() - 1)
+            if rows.valid({**idle, "acks": idle.get("acks", count)}):
+                joins[count].append(idle["srv_us_per_sub"])
+
+        def say(node, count):
+            before = clients.floor(count, rows.FRAME)
+            run = fan(f"messages to {count:,} members, one at a time", broker, node, count, secs=1 + count / 10_000)
+            if run:
+                costs[count].append(run["srv_us_per_deliv"] / ((before + clients.floor(count, rows.FRAME)) / 2))
+
+        nodes = ((small, counts[0]), (large, counts[1]))
+        for node, count in nodes:
+            join(node, count)
+        for number in turns():
+            for node, count in nodes[::-1 if number % 2 else 1]:
+                say(node, count)
+    report.cost("a channel of " + ", of ".join(f"{count:,}" for count in counts) + " members", broker, "; ".join(
+        f"{statistics.median(joins[count]) if joins[count] else float('nan'):.1f} µs for each subscribe, a delivery {spread(costs[count])} × floor with as many sockets"
+        for count in counts))
+
+
+def many(broker):
+    """A thousand channels for each connection, and ten: a subscription, a publication in one of them, and the end, which the pair's chat follows at once."""
+    kinds = ((10, 100), (1_000, 20))
+    figures = {per: {"subscribe": [], "publish": [], "end": []} for per, _ in kinds}
+    with clients.hub(broker == "Redis") as few, clients.hub(broker == "Redis") as lots:
+        silence(broker, few)
+        for number in turns():
+            for node, (per, connections) in ((few, kinds[0]), (lots, kinds[1]))[::-1 if number % 2 else 1]:
+                many_once(broker, node, per, connections, f"{number}", figures[per])
+        if clients.metric(lots, "hub_subscriptions") > 100:
+            raise SystemExit("bench bad: subscriptions outlive their connections")
+    middle = {per: {name: statistics.median(values) for name, values in kinds.items()} for per, kinds in figures.items()}
+    report.cost("10 channels a connection, 1,000", broker, "; ".join(
+        f"{middle[10][name]:.1f} and {middle[1_000][name]:.1f} µs {what}" for name, what in (
+            ("subscribe", "for each subscription"), ("publish", "for a publication and its delivery"), ("end", "for each subscription as its connection ends"))))
+
+
+def many_once(broker, node, per, connections, tag, figures):
+    there = clients.Client.several(node.port, (f"u{tag}-{number}" for number in range(connections)))
+    chat = clients.Chat(node.port, "aimed")
+    time.sleep(0.3)
+    node.pair.go()
+    begin, began = time.monotonic(), clients.cpu(node)
+    for number, client in enumerate(there):
+        for first in range(0, per, 100):
+            client.ask(type="subscribe", channels=[f"many:{number}:{place}" for place in range(first, min(first + 100, per))])
+    samples, end = node.pair.stop(), time.monotonic()
+    time.sleep(0.2)
+    figures["subscribe"].append((clients.cpu(node) - began) / (per * connections))
+    report.wait(f"connections subscribe to {per:,} channels each", broker, node, samples, begin, end)
+    began = clients.cpu(node)
+    for turn in range(300):
+        client = there[turn % connections]
+        client.send({"type": "chat", "channel": f"many:{turn % connections}:{turn % per}", "payload": 1})
+        client.until(b'"chat"')
+    figures["publish"].append((clients.cpu(node) - began) / 300)
+    for _ in range(3):
+        chat.once()
+    begin, began, samples, chats = time.monotonic(), clients.cpu(node), [], 0
+    for client in there:
+        client.close()
+        samples.append((time.monotonic(), chat.once()))
+        time.sleep(0.01)
+    end = time.monotonic()
+    time.sleep(0.3)
+    spent = clients.cpu(node) - began
+    report.wait(f"a connection with {per:,} channels has just ended", broker, node, samples, begin, end)
+    # What the chats cost by themselves, as often, comes off.
+    began = clients.cpu(node)
+    for _ in there:
+        chat.once()
+        time.sleep(0.01)
+    time.sleep(0.3)
+    figures["end"].append(max(0, spent - (clients.cpu(node) - began)) / (per * connections))
+    chat.close()
+
+
+def storm(broker):
+    """Subscribe and unsubscribe as fast as they are answered, 100 requests at a time, in an empty channel and in one with 5,000 others."""
+    pair = ({"type": "subscribe", "id": 1, "channel": "storm"}, {"type": "unsubscribe", "id": 1, "channel": "storm"})
+    block = b"".join(map(clients.Client.frame, pair * 50))
+    with clients.hub(broker == "Redis") as empty, clients.hub(broker == "Redis") as full:
+        crowd = clients.Client.several(full.port, (f"o{number}" for number in range(5_000)), type="subscribe", channel="storm")
+        noisy = {node: clients.Client(node.port, "noisy") for node in (empty, full)}
+        costs = {empty: [], full: []}
+
+        def once(node, what):
+            silence(broker, node)
+            node.pair.go()
+            begin, began, count = time.monotonic(), clients.cpu(node), 0
+            while time.monotonic() < begin + 1:
+                noisy[node].socket.sendall(block)
+                noisy[node].until(b'"ack"', 100)
+                count += 100
+            report.wait(what, broker, node, node.pair.stop(), begin, time.monotonic())
+            costs[node].append((clients.cpu(node) - began) / count)
+
+        for number in turns():
+            for node, what in ((empty, "a storm of subscribe and unsubscribe"), (full, "the same in a channel of 5,000"))[::-1 if number % 2 else 1]:
+                once(node, what)
+        for client in crowd:
+            client.close()
+    report.cost("subscribe and unsubscribe as fast as they're answered, in an empty channel, in one of 5,000", broker,
+                f"{statistics.median(costs[empty]):.1f} and {statistics.median(costs[full]):.1f} µs each, a share of a turn (64 requests) so "
+                f"{statistics.median(costs[full]) * 64 / 1000:.1f} ms")
 
 
 def main(names):
+    global rounds, due
     cases = {case.__name__: case for case in (cold, slow, members, many, storm)}
-    machine.build()
-    for name in names or cases:
+    is_quick = "quick" in names
+    names = [name for name in names if name != "quick"]
+    for name in names:
         if name not in cases:
             raise SystemExit(f"bench bad: there's no {name}; there are {' '.join(cases)}")
-        print(f"{cases[name]()}  [load {os.getloadavg()[0]:.0f}]", flush=True)
+    rounds = int(os.environ.get("RUNS", 1 if is_quick else rounds))
+    clients.prepare()
+    began = time.monotonic()
+    report.note_load()
+    plan = [(name, broker) for name in names or cases for broker in ("embedded", "Redis") if (name, broker) != ("slow", "Redis")]
+    for number, (name, broker) in enumerate(plan):
+        due = began + BUDGET * (number + 0.8) / len(plan)
+        cases[name](broker)
+        print(f"{time.monotonic() - began:5.0f} s", flush=True)
+    told = page.circumstances(report.loads, rounds, time.monotonic() - began)
+    tables = "\n".join(report.tables())
+    print(told, tables, sep="\n\n")
+    if not names and not is_quick:
+        page.put(NAME, f"{told} Waits and stretches in ms, of all rounds together.\n\n{tables}")
 
 
 if __name__ == "__main__":
