@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
                     for (int n = 0; n < turns; n++) turn(layout, (enum work)w);
                     took[disturbs][w][layout][round] = (now() - before) / turns / connections;
                 }
-    printf("ns of a delivery to one of %d connections, without the send; medians of %d rounds (spread)\n", connections, rounds);
+    printf("ns of a delivery to one of %d connections, without the send; medians of %d rounds (quartiles)\n", connections, rounds);
     for (disturbs = 0; disturbs < 2; disturbs++)
         for (int w = 0; w < works; w++) {
             printf("%s, %s\n", workNames[w], disturbs ? "4 KB of other memory touched for each delivery" : "nothing else touched");
