@@ -59,17 +59,19 @@ func framePaths() -> [Path] {
             }
             return fired + wheel.armedCount
         },
-        Path(name: "deflate", what: "a chat of 1 KB, level 1") { times in
-            guard let deflater = Deflater(level: 1, windowBits: 15) else { return 0 }
-            let text = chat(1024)
-            var out = ByteBuffer(capacity: 4096)
-            var bytes = 0
-            for _ in 0..<times {
-                out.removeAll()
-                deflater.reset()
-                bytes &+= text.withUnsafeBytes { deflater.deflate($0, into: &out) } ?? 0
-            }
-            return bytes
-        },
+        Path(name: "deflate", what: "a chat of 1 KB, always the same, of eleven words, level 1") { deflate([chat(1024)], $0) },
+        Path(name: "deflate-prose", what: "64 chats of 1 KB by turns, of 64 words and with ids, level 1") { deflate(Prose.chats, $0) },
     ]
+}
+
+private func deflate(_ texts: [[UInt8]], _ times: Int) -> Int {
+    guard let deflater = Deflater(level: 1, windowBits: 15) else { return 0 }
+    var out = ByteBuffer(capacity: 4096)
+    var bytes = 0
+    for turn in 0..<times {
+        out.removeAll()
+        deflater.reset()
+        bytes &+= texts[turn % texts.count].withUnsafeBytes { deflater.deflate($0, into: &out) } ?? 0
+    }
+    return bytes
 }

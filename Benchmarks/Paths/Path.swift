@@ -47,3 +47,27 @@ func payload(_ size: Int) -> [UInt8] {
     }
     return Array(text.utf8.prefix(size - 2)) + [UInt8]("\"}".utf8)
 }
+
+/// Chats that differ from one another, as people's do: what a compressor has to look for, and what a processor can't foresee.
+enum Prose {
+    static let chats: [[UInt8]] = (0..<64).map { chat($0) }
+
+    private static let words = """
+        a about after again all and any back be because been before build but by can chat come did do even find first for from get go good have
+        here how if in it just know last later let like look make maybe more much need new not now of on one only or other our out people please
+        same see server team think
+        """.split { $0 == " " || $0 == "\n" }.map(String.init)
+
+    private static func chat(_ number: Int) -> [UInt8] {
+        var seed = UInt64(number) &* 0x9E37_79B9_7F4A_7C15 &+ 1
+        func chance() -> UInt64 {
+            seed = seed &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return seed >> 33
+        }
+        let id = String(chance() << 31 | chance(), radix: 16)
+        var text = #"{"type":"chat","id":\#(number),"channel":"room:lobby","messageId":"\#(id)","#
+        text += #""payload":{"from":"user-\#(chance() % 10_000)","text":""#
+        while text.utf8.count < 1_020 { text += words[Int(chance()) % words.count] + " " }
+        return Array(text.utf8.prefix(1_020)) + [UInt8](#""}}"#.utf8)
+    }
+}
