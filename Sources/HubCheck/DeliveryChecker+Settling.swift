@@ -52,7 +52,7 @@ extension DeliveryChecker {
     /// The first that was acknowledged in another epoch than the one in which a client stands, although it was sent after the client had been told
     /// where to stand: it must have been led there and back since, and told.
     private func passedBy(_ reader: Reader, _ seat: Seat, _ channel: Channel) -> Ack? {
-        guard tellsAll, !reader.cursor.isOrigin, !reader.isPaging else { return nil }
+        guard tellsAll, !mayTakeBack, !reader.cursor.isOrigin, !reader.isPaging, reader.passedOver.isEmpty else { return nil }
         let since = max(told[seat] ?? 0, reader.since)
         return channel.acks.first {
             $0.position.epoch != reader.cursor.epoch && $0.sentAt > since && $0.at >= reader.owedSince && !excused.contains($0.message)

@@ -148,9 +148,9 @@ extension DeliveryChecker {
         noteChange(channel, from: from, to: position)
     }
 
-    /// In another epoch nothing of this one is left to explain.
+    /// Into another epoch too: what was taken back ends the one it was in (decision 0250).
     mutating func noteChange(_ channel: Int, from: Position, to position: Position) {
-        guard from.epoch == position.epoch, from != position else { return }
+        guard !from.isOrigin, from != position else { return }
         channels[channel].changes.append((from.epoch, from.offset, now))
     }
 

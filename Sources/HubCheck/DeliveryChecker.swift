@@ -141,7 +141,7 @@ package struct DeliveryChecker {
         /// Of each epoch: the acknowledged message that was sent last, and when.
         var latest: [Mark: (at: UInt64, message: Message, position: Position)] = [:]
         var announcements = 0
-        /// Within an epoch: up to where somebody stood who was told that what it has isn't there any more, and when.
+        /// Of an epoch: up to where somebody stood who was told that what it has isn't there any more, and when.
         var changes: [(epoch: Mark, upTo: UInt64, at: Instant)] = []
         /// What was acknowledged, and where another message stands for somebody, or what lies beyond the end of its channel.
         var suspects: [Message: Suspect] = [:]
@@ -169,7 +169,7 @@ package struct DeliveryChecker {
     /// Where each was told in a page of history that the channel stands: it may have read up to there by itself.
     var read: [Seat: Position] = [:]
     let grace: Span
-    private let mayTakeBack: Bool
+    let mayTakeBack: Bool
     let tellsAll: Bool
     /// What may be taken back without a word.
     var excused = Set<Message>()
@@ -269,7 +269,7 @@ package struct DeliveryChecker {
         guard recovered == true, let from else {
             if recovered == false {
                 announce(channel, \.unrecovered)
-                if let from, position.offset <= from.offset { noteChange(channel, from: from, to: position) }
+                if let from, from.epoch == position.epoch, position.offset <= from.offset { noteChange(channel, from: from, to: position) }
             }
             for entry in page { note(entry.message, at: entry.position, previous: nil, channel, client) }
             if recovered == true { judgePage(page, upTo: hasMore ? nil : position, seat) }
@@ -285,7 +285,8 @@ package struct DeliveryChecker {
         readers[seat] = Reader(
             cursor: from, got: before?.got ?? [], base: before?.base ?? from.offset, cameAt: now,
             claim: from.offset < position.offset ? from.offset + 1...position.offset : nil, since: before?.since ?? clock,
-            owedSince: before.flatMap { $0.endedInTrouble ? nil : $0.owedSince } ?? now, passedOver: before?.passedOver ?? [], isPaging: hasMore)
+            owedSince: before.flatMap { $0.endedInTrouble ? nil : $0.owedSince } ?? now, passedOver: before?.passedOver ?? [],
+            isPaging: hasMore)
         for entry in page { deliver(entry.message, in: channel, at: entry.position, to: client) }
         let reached = readers[seat]?.cursor ?? from
         if !hasMore && reached != position {
@@ -328,7 +329,9 @@ package struct DeliveryChecker {
     package mutating func announced(_ name: Name, at position: Position, by client: Int) {
         let channel = number(of: name)
         let seat = Seat(client: client, channel: channel)
-        if let cursor = readers[seat]?.cursor, position.offset <= cursor.offset { noteChange(channel, from: cursor, to: position) }
+        if let cursor = readers[seat]?.cursor, cursor.epoch == position.epoch, position.offset <= cursor.offset {
+            noteChange(channel, from: cursor, to: position)
+        }
         rewind(seat, to: position)
         announce(channel, \.resyncs)
         noteEpoch(position.epoch, of: channel)

@@ -88,7 +88,9 @@ struct TailTests {
         }
     }
 
-    @Test("who stays in one epoch was told of what was acknowledged in another one meanwhile, wherever the channel went on", arguments: [false, true])
+    @Test(
+        "who stays in one epoch was told of what was acknowledged in another one meanwhile, wherever the channel went on",
+        arguments: [false, true])
     func sideEpoch(isTold: Bool) {
         var checker = checker(heard: 3)
         checker.sent(message(4), to: room, by: 0)

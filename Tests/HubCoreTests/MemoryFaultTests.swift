@@ -176,10 +176,11 @@ struct MemoryBrokerFaultTests {
         bench.broker.markRead(read, offset: 1, in: "b", tag: .none, at: bench.now)
         bench.publish(to: "c")
         bench.publish(to: "e")
-        #expect(bench.lines() == [
-                    "received typing", "published 1", "received 1", "read 1", "received read", "published 1", "received 1",
-                    "refused storeFull",
-                ])
+        #expect(
+            bench.lines() == [
+                "received typing", "published 1", "received 1", "read 1", "received read", "published 1", "received 1",
+                "refused storeFull",
+            ])
         for channel in ["a", "b", "c"] as [Name] { bench.broker.unsubscribe(channel, at: bench.now) }
         #expect(bench.broker.held.channels == 2)
         bench.subscribe("e")

@@ -82,7 +82,8 @@ private final class Kept: BrokerDelegate {
         for number in 0..<5 { publish("m1", to: Name(trusted: [UInt8]("chat:room-\(number)".utf8))) }
         read(120, by: "alice", in: "chat:many")
         read(7, by: "bob", in: "chat:many")
-        read(1, by: "", in: "chat:only-read")
+        publish("m1", to: "none:only-read")
+        read(1, by: "", in: "none:only-read")
         return self
     }
 
@@ -151,7 +152,7 @@ struct SnapshotTests {
         #expect((try? next.publish("m151", to: "chat:many")?.get())?.position.offset == 151)
         #expect((try? next.publish("m2", to: "none:unkept")?.get())?.position.offset == 2)
         #expect(next.marks(of: "alice", in: "chat:many") == [ReadMark(user: "alice", offset: 120), ReadMark(user: "bob", offset: 7)])
-        #expect(next.marks(of: "", in: "chat:only-read") == [ReadMark(user: "", offset: 1)])
+        #expect(next.marks(of: "", in: "none:only-read") == [ReadMark(user: "", offset: 1)])
     }
 
     @Test("after a crash what the last snapshot had is served, and nobody's position is taken for continued")

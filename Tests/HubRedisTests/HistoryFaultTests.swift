@@ -86,7 +86,7 @@ import Testing
             node.publish("x", id: "m2", to: Self.channel, attempt: old),
             node.readHistory(Self.channel, HistoryQuery(after: .position(.start), limit: 10)),
             node.readMarks(Self.channel),
-            node.markRead(3, in: Self.channel),
+            node.markRead(0, in: Self.channel),
         ]
         #expect(fixture.run { node.moved[tags[4]] != nil && node.marks[tags[3]] != nil && node.pages[tags[2]] != nil })
         let answers = [

@@ -110,7 +110,9 @@ package final class MemoryBroker: Broker {
         guard let channel = channel(name) else { return outputs.append(.readMoved(.failure(MemoryBroker.full("channels")), tag)) }
         expire(channel, at: now, idsMax: 4)
         // Nobody has read what isn't there.
-        guard offset <= channel.position.offset else { return outputs.append(.readMoved(.failure(.readAhead(of: channel.position.offset)), tag)) }
+        guard offset <= channel.position.offset else {
+            return outputs.append(.readMoved(.failure(.readAhead(of: channel.position.offset)), tag))
+        }
         if !channel.hasRead(publication.user) {
             guard channel.readCount < ReadMark.perChannel else { return outputs.append(.readMoved(.failure(.readersFull), tag)) }
             guard readCount < limits.readPositions else {
