@@ -268,7 +268,7 @@ final class CommandEncoder {
 
     private func find(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[sweep.partition]
-        out.call(.find, scripts, keys: 3, arguments: 5)
+        out.call(.find, scripts, keys: 3, arguments: 6)
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(key: prefix, KeySpace.Kind.presenceMeta)
@@ -278,6 +278,7 @@ final class CommandEncoder {
         out.argument(decimal: timers.gapMax.milliseconds)
         out.argument(decimal: timers.hold.milliseconds)
         out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.grace.milliseconds)
     }
 
     private func expire(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

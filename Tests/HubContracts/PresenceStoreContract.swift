@@ -75,6 +75,7 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),
         PresenceStoreCheck("the trail keeps the last fifty", trailIsBounded),
         PresenceStoreCheck("devices and users of any shape come through the trail", trailOfAnyNames),
+        PresenceStoreCheck("a grace that is longer than a lease lasts as long as it is, decision 0335", longGrace),
         PresenceStoreCheck("a user who was never seen is offline at version 0", unknown),
         PresenceStoreCheck("read answers in the order asked, over partitions", readOrder),
         PresenceStoreCheck("announcing lists the living nodes with their connections", nodes),

@@ -52,7 +52,7 @@ extension MemoryPresenceStore {
             if partitions[partition].lastSweep != nil { partitions[partition].lastSweep = now }
         }
         for user in list {
-            user.bringNear(now + timers.lease)
+            user.bringNear(now + timers.lease, awaited: now + timers.grace)
             schedule(user, partition: Partition.of(user.name))
         }
     }

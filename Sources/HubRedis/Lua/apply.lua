@@ -93,7 +93,7 @@ local function down(key, trail, kind, connection, value, floor, user)
     if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
   elseif grace > 0 and before ~= 'offline' then
     -- Whoever else is there may go, or be away, before it's back: it counts until then.
-    await(key, user, connection, held, awaited, grace, ended)
+    await(key, userTTL, user, connection, held, awaited, grace, ended)
     return fields.v
   elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended) then
     return fields.v
