@@ -250,6 +250,34 @@ def test_a_grace_that_is_longer_than_a_lease_is_granted_to_the_end(start):
             assert [entry["cause"] for entry in request(f"{one.url}/v1/presence/patience?explain=1")[2]["transitions"]] == ["connected"]
 
 
+def test_watchers_of_a_redis_that_is_emptied_under_its_links_see_who_is_gone_a_hold_later(start):
+    redis = start(RedisServer)
+    one, two, dies = (start(Hub, name=name, redis=redis.url, settings={**SETTINGS, "presence.grace": "5s"}) for name in ("one", "two", "dies"))
+    time.sleep(2)
+    gone, there = ("in-grace", "on-a-dead-node"), ("stays", "is-away")
+    with Client(one, user="flush-watcher") as watcher, Client(two, user="stays"), Client(two, user="is-away") as away:
+        lost, doomed = Client(two, user="in-grace", device="d"), Client(dies, user="on-a-dead-node")
+        away.request("presence", payload={"status": "away"})
+        eventually(lambda: list(watch(watcher, *gone, *there).values()) == ["online", "online", "online", "away"])
+        watcher.sync()
+        watcher.inbox.clear()
+        lost.vanish()
+        dies.signal(signal.SIGKILL)
+        dies.wait()
+        time.sleep(0.5)
+        assert redis.command("FLUSHALL") == "+OK"
+        # A sweep on each node, the hold of 1.4 s, and a read; else an audit of five minutes.
+        news = watcher.gather(8)
+        assert [statuses(news, user) for user in gone] == [["offline"], ["offline"]]
+        for user in there:
+            assert "offline" not in statuses(news, user), statuses(news, user)
+        for hub in (one, two):
+            answer = request(f"{hub.url}/v1/presence", "POST", {"users": [*gone, *there]})[2]
+            assert [user["status"] for user in answer["users"]] == ["offline", "offline", "online", "away"], answer
+        assert one.metric("hub_presence_false_offlines_total") == two.metric("hub_presence_false_offlines_total") == 0
+        doomed.socket.socket.close()
+
+
 def test_a_stopped_node_s_client_is_offline_and_online_once_at_most_and_keeps_its_connection(start, redis, nodes):
     """B10: stopped for three leases while its client goes on sending."""
     _, two = nodes

@@ -12,12 +12,12 @@ extension MemoryPresenceStore {
         faults.failure = error
     }
 
-    /// Records, leases and the sweeps' memory are gone, as after a restart of Redis without data.
+    /// Records, leases and the sweeps' memory are gone, as after FLUSHALL or a restart of Redis without data. The feeds say nothing of it.
     package func loseAllData() {
         while let user = list.last { forget(user) }
         for partition in partitions.indices {
             partitions[partition] = PartitionState()
-            partitions[partition].hasGap = true
+            partitions[partition].isOther = true
         }
     }
 

@@ -219,6 +219,10 @@ final class MemoryUser {
         isFirst(connection) ? state : others.first { $0.connection == connection }?.state
     }
 
+    func since(of connection: Name) -> UInt64? {
+        isFirst(connection) ? since : others.first { $0.connection == connection }?.since
+    }
+
     func set(_ connection: Connection) {
         if isFirst(connection.connection) {
             put(connection, number)
