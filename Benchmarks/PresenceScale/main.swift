@@ -51,8 +51,7 @@ final class Crowd: LoopHandler, PresenceStoreDelegate {
         if !machine.isStale {
             for _ in 0..<min(500, users - registered) {
                 machine.connected(
-                    connection: Self.connection(registered), user: Self.user(registered), device: "phone", since: 1_796_011_158_488, at: now
-                )
+                    connection: Self.connection(registered), user: Self.user(registered), device: "phone", at: now)
                 registered += 1
             }
             if isTold { toggle(at: now) }

@@ -55,6 +55,8 @@ package protocol PresenceStoreDelegate: AnyObject {
     /// Transitions of one partition, in order, from the feed that every node hears. `gap`: some before these may be missing, so watched
     /// users of the partition must be read again.
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool)
+    /// A sweep found that the partition's data are others than at the last one: everything in it was lost, though the store was there all along.
+    func lost(partition: Int)
     /// What happened to these users before may not have been heard: they must be read again. Only where `followsUsers`.
     func followed(_ users: [Name])
     func storeHealth(_ health: BackendHealth)
@@ -69,6 +71,7 @@ extension PresenceStore {
 
 extension PresenceStoreDelegate {
     package func followed(_ users: [Name]) {}
+    package func lost(partition: Int) {}
 }
 
 /// Who and where a connection is, for the record of its user.
@@ -91,24 +94,28 @@ package struct PresenceOperation: Sendable, Equatable {
     package var connection: Name
     package var node: Name
     package var device: Name
-    /// When it connected, milliseconds since 1970, for people.
-    package var since: UInt64
+    /// How long ago it connected: the store keeps when that was, by its own clock, for people.
+    package var age: Span
     /// The last version that this node got for the user: the next one is larger, whatever the store lost.
     package var versionFloor: UInt64
     /// By the client's wish: a status that it set, a goodbye. Only explain looks at it.
     package var isAsked: Bool
+    /// The store has acknowledged this connection before: where it isn't there any more, it's back, and not new. Only explain looks at it.
+    package var isKnown: Bool
 
     package init(
-        kind: Kind, user: Name, connection: Name, node: Name, device: Name, since: UInt64, versionFloor: UInt64, isAsked: Bool = false
+        kind: Kind, user: Name, connection: Name, node: Name, device: Name, age: Span = .zero, versionFloor: UInt64, isAsked: Bool = false,
+        isKnown: Bool = false
     ) {
         self.kind = kind
         self.user = user
         self.connection = connection
         self.node = node
         self.device = device
-        self.since = since
+        self.age = age
         self.versionFloor = versionFloor
         self.isAsked = isAsked
+        self.isKnown = isKnown
     }
 }
 

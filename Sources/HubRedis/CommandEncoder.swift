@@ -225,7 +225,12 @@ final class CommandEncoder {
         for operation in call.operations {
             switch operation.kind {
             case .up(let state):
-                out.argument(operation.isAsked ? "s" : "+")
+                switch (operation.isAsked, operation.isKnown) {
+                case (false, false): out.argument("+")
+                case (false, true): out.argument("+k")
+                case (true, false): out.argument("s")
+                case (true, true): out.argument("sk")
+                }
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
             case .restore(let state):
@@ -250,7 +255,7 @@ final class CommandEncoder {
 
     private func value(_ state: ConnectionState, _ operation: PresenceOperation, _ out: inout ByteBuffer) {
         scratch.removeAll()
-        ConnectionValue.append(state: state, node: operation.node, device: operation.device, since: operation.since, to: &scratch)
+        ConnectionValue.append(state: state, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
         out.argument(scratch.bytes)
     }
 
@@ -268,7 +273,7 @@ final class CommandEncoder {
 
     private func find(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         let prefix = keys.partitions[sweep.partition]
-        out.call(.find, scripts, keys: 3, arguments: 5)
+        out.call(.find, scripts, keys: 3, arguments: 6)
         out.argument(key: prefix, KeySpace.Kind.leases)
         out.argument(key: prefix, KeySpace.Kind.grace)
         out.argument(key: prefix, KeySpace.Kind.presenceMeta)
@@ -278,6 +283,7 @@ final class CommandEncoder {
         out.argument(decimal: timers.gapMax.milliseconds)
         out.argument(decimal: timers.hold.milliseconds)
         out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.grace.milliseconds)
     }
 
     private func expire(_ sweep: Sweep, _ out: inout ByteBuffer, _ scripts: ScriptTable) {

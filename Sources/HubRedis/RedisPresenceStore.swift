@@ -11,6 +11,8 @@ package final class RedisPresenceStore: PresenceStore {
     /// The incarnations that announced themselves.
     private var living: Set<[UInt8]> = []
     private var offsets: [Int64] = []
+    /// Until when each partition was warming after its first sweep, as the last sweep said: where that's another moment, so are the data.
+    private var warm = [UInt64?](repeating: nil, count: Partition.count)
     private static let offsetsKept = 6
 
     /// A sweep that never comes to an end is a bug or somebody else's hand: it's cut here and goes on with the next one.
@@ -126,6 +128,11 @@ package final class RedisPresenceStore: PresenceStore {
         guard PresenceReplies.found(reply, into: &sweep) else {
             delegate?.swept(.failure(.notOurs), partition: sweep.partition, tag: sweep.tag)
             return
+        }
+        if let until = sweep.warm {
+            let before = warm[sweep.partition]
+            warm[sweep.partition] = until
+            if let before, before != until { delegate?.lost(partition: sweep.partition) }
         }
         if sweep.entries.isEmpty {
             delegate?.swept(.success(sweep.offline), partition: sweep.partition, tag: sweep.tag)

@@ -36,6 +36,8 @@ package protocol PresenceStoreFixture: AnyObject {
     func pass(_ span: Span)
     /// Deletes the user's record behind the store's back, as an eviction or a restart without data would; nothing else of its partition.
     func forgetRecord(of user: Name)
+    /// Everything that's kept is gone, as by FLUSHALL: no link is lost.
+    func loseAllData()
 }
 
 /// The same for the queues of webhooks, together with the presence store that fills them.

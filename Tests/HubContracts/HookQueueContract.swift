@@ -238,7 +238,7 @@ final class HookNode: HookQueueDelegate {
         let tag = RequestTag(high: 9, low: lastTag)
         let operations = kinds.map {
             PresenceOperation(
-                kind: $0.0, user: user, connection: $0.1, node: incarnation, device: "phone", since: 1_700_000_000_000, versionFloor: 0)
+                kind: $0.0, user: user, connection: $0.1, node: incarnation, device: "phone", versionFloor: 0)
         }
         store.apply(operations, partition: Partition.of(user), tag: tag, at: fixture.now)
         _ = fixture.run { recorder.applied[tag] != nil }

@@ -12,6 +12,7 @@ final class PresenceRecorder: PresenceStoreDelegate {
     private(set) var nodeLists: [RequestTag: Result<[NodeEntry], WireError>] = [:]
     private(set) var changes: [PresenceChange] = []
     private(set) var health: [BackendHealth] = []
+    private(set) var lost: [Int] = []
     /// Set while a call of the store runs: nothing may be told then.
     var isInsideCall = false
     private(set) var toldInsideCall = 0
@@ -47,6 +48,10 @@ final class PresenceRecorder: PresenceStoreDelegate {
     func changed(_ changes: [PresenceChange], partition: Int, gap: Bool) {
         note()
         self.changes += changes
+    }
+    func lost(partition: Int) {
+        note()
+        lost.append(partition)
     }
     func storeHealth(_ health: BackendHealth) {
         note()
@@ -91,19 +96,22 @@ final class PresenceNode {
     }
 
     func operation(
-        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone"
+        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone",
+        age: Span = .zero, isKnown: Bool = false
     ) -> PresenceOperation {
         PresenceOperation(
-            kind: kind, user: user, connection: connection, node: incarnation, device: device, since: 1_700_000_000_000,
-            versionFloor: floor, isAsked: isAsked)
+            kind: kind, user: user, connection: connection, node: incarnation, device: device, age: age, versionFloor: floor,
+            isAsked: isAsked, isKnown: isKnown)
     }
 
     /// The version after one operation; nil when it was refused or not answered.
     @discardableResult
     func apply(
-        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone"
+        _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone",
+        age: Span = .zero, isKnown: Bool = false
     ) -> UInt64? {
-        let operation = operation(kind, user, connection, floor: floor, isAsked: isAsked, device: device)
+        let operation = operation(
+            kind, user, connection, floor: floor, isAsked: isAsked, device: device, age: age, isKnown: isKnown)
         let tag = call { store.apply([operation], partition: Partition.of(user), tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.applied[tag] != nil }
         guard case .success(let versions)? = recorder.applied[tag], versions.count == 1 else { return nil }

@@ -75,6 +75,11 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),
         PresenceStoreCheck("the trail keeps the last fifty", trailIsBounded),
         PresenceStoreCheck("devices and users of any shape come through the trail", trailOfAnyNames),
+        PresenceStoreCheck("a grace that is longer than a lease lasts as long as it is, decision 0335", longGrace),
+        PresenceStoreCheck(
+            "since when a connection is there goes by the store's clock, and stays whatever its node says later, decision 0336", since),
+        PresenceStoreCheck("a connection that was known is back by a heartbeat, also in another state, presence.md", backInAnotherState),
+        PresenceStoreCheck("that a partition lost its data is told to each node that sweeps it, once, decision 0337", lost),
         PresenceStoreCheck("a user who was never seen is offline at version 0", unknown),
         PresenceStoreCheck("read answers in the order asked, over partitions", readOrder),
         PresenceStoreCheck("announcing lists the living nodes with their connections", nodes),

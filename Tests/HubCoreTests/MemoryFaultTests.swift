@@ -385,7 +385,7 @@ struct MemoryPresenceFaultTests {
 
     private func up(_ store: MemoryPresenceStore, _ user: Name, _ state: ConnectionState = .online, at now: Instant) {
         let operation = PresenceOperation(
-            kind: .up(state), user: user, connection: "c-1", node: "nodenodenode", device: "", since: 1, versionFloor: 0)
+            kind: .up(state), user: user, connection: "c-1", node: "nodenodenode", device: "", versionFloor: 0)
         store.apply([operation], partition: Partition.of(user), tag: .none, at: now)
     }
 
@@ -440,7 +440,7 @@ struct MemoryPresenceFaultTests {
         let store = makeStore()
         up(store, "alice", at: start)
         let down = PresenceOperation(
-            kind: .down(grace: .zero), user: "alice", connection: "c-1", node: "nodenodenode", device: "", since: 1, versionFloor: 0)
+            kind: .down(grace: .zero), user: "alice", connection: "c-1", node: "nodenodenode", device: "", versionFloor: 0)
         store.apply([down], partition: Partition.of("alice"), tag: .none, at: start)
         store.advance(at: start)
         #expect(store.userCount == 1)

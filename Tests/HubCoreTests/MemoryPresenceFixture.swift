@@ -46,6 +46,8 @@ final class MemoryPresenceFixture: HookQueueFixture {
         for store in stores { store.forgetRecord(of: user) }
     }
 
+    func loseAllData() { for store in stores { store.loseAllData() } }
+
     private func step(_ span: Span) {
         now = now + span
         for store in stores { store.advance(at: now) }

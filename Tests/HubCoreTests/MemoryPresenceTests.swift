@@ -42,7 +42,7 @@ struct MemoryPresenceTests {
         var chance = Chance(seed: seed)
         let own = Bench(node: "aaaaaaaaaaaa"), foreign = Bench(node: "bbbbbbbbbbbb")
         var now = Instant(nanoseconds: 5_000_000_000)
-        for step in 0..<3_000 {
+        for _ in 0..<3_000 {
             let user = Name(trusted: Array("user-\(Int.random(in: 0..<3, using: &chance))".utf8))
             let connection = Name(trusted: Array("aaaaaaaaaaaa-\(["1", "2", "zz"].randomElement(using: &chance)!)".utf8))
             let devices = ["phone", "tablet", DeviceName.standard(of: connection), DeviceName.standard(of: connection)]
@@ -53,7 +53,7 @@ struct MemoryPresenceTests {
             ]
             let operation = PresenceOperation(
                 kind: kinds.randomElement(using: &chance)!, user: user, connection: connection, node: "aaaaaaaaaaaa",
-                device: devices.randomElement(using: &chance)!, since: UInt64(step), versionFloor: 0)
+                device: devices.randomElement(using: &chance)!, versionFloor: 0)
             let action = Int.random(in: 0..<4, using: &chance)
             now = now + .milliseconds(UInt64.random(in: 0..<1_500, using: &chance))
             for bench in [own, foreign] {
@@ -86,7 +86,7 @@ struct MemoryPresenceTests {
         for number in 0..<300 {
             let operation = PresenceOperation(
                 kind: .up(.away), user: name(number), connection: Name(trusted: Array("aaaaaaaaaaaa-\(number)".utf8)), node: "aaaaaaaaaaaa",
-                device: "phone", since: 0, versionFloor: 0)
+                device: "phone", versionFloor: 0)
             bench.store.apply([operation], partition: Partition.of(name(number)), tag: .none, at: now)
         }
         for number in stride(from: 0, to: 300, by: 3) { bench.store.forgetRecord(of: name(number)) }

@@ -46,7 +46,7 @@ private final class Desk {
     }
 
     func connect(_ connection: Name, _ user: Name, _ status: Payload.Status = .online) {
-        machine.connected(connection: connection, user: user, device: "phone", since: 1, status: status, at: now)
+        machine.connected(connection: connection, user: user, device: "phone", status: status, at: now)
         answer()
     }
 
@@ -214,7 +214,7 @@ struct PresenceMachineFaultTests {
         for (turn, state) in [ConnectionState.online, .away, .online].enumerated() {
             let now = Instant(nanoseconds: UInt64(turn) * 60_000_000_000)
             let operation = PresenceOperation(
-                kind: .up(state), user: "alice", connection: "n-1", node: "n", device: "d", since: 1, versionFloor: 0)
+                kind: .up(state), user: "alice", connection: "n-1", node: "n", device: "d", versionFloor: 0)
             store.apply([operation], partition: Partition.of("alice"), tag: RequestTag(high: 1, low: 1), at: now)
             store.advance(at: now)
         }

@@ -29,7 +29,7 @@ struct PresenceMachineLossTests {
     func refusedOnline() {
         let bench = PresenceMachineBench()
         bench.machine.connected(
-            connection: "c-1", user: "alice", device: "phone", since: 1, status: .invisible, at: bench.now)
+            connection: "c-1", user: "alice", device: "phone", status: .invisible, at: bench.now)
         _ = bench.operations(over: .seconds(3))
         bench.request(.online, "c-1", tag: 1)
         #expect(kindsApplied(bench.applies()) == [.up(.online)])

@@ -16,7 +16,7 @@ final class PresenceMachineBench {
     }
 
     func connect(_ connection: Name, _ user: Name = "alice") {
-        machine.connected(connection: connection, user: user, device: "phone", since: 17, at: now)
+        machine.connected(connection: connection, user: user, device: "phone", at: now)
     }
 
     func request(_ status: Payload.Status, _ connection: Name, tag: UInt64 = 1) {
@@ -79,7 +79,7 @@ struct PresenceMachineTests {
             applies.map(\.operations) == [
                 [
                     PresenceOperation(
-                        kind: .up(.online), user: "alice", connection: "nodenodenode-1", node: "nodenodenode", device: "phone", since: 17,
+                        kind: .up(.online), user: "alice", connection: "nodenodenode-1", node: "nodenodenode", device: "phone", age: .zero,
                         versionFloor: 0)
                 ]
             ])
@@ -336,7 +336,7 @@ struct PresenceMachineTests {
     func unnamedDevices() {
         let bench = PresenceMachineBench()
         for connection in ["nodenodenode-1", "nodenodenode-2"] as [Name] {
-            bench.machine.connected(connection: connection, user: "alice", device: .empty, since: 17, at: bench.now)
+            bench.machine.connected(connection: connection, user: "alice", device: .empty, at: bench.now)
         }
         let written = bench.settle().flatMap { action in
             if case .apply(let operations, _, _) = action { operations } else { [] as [PresenceOperation] }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Presence timers")
 struct PresenceTimersTests {
-    private static var fast: PresenceTimers {
+    fileprivate static var fast: PresenceTimers {
         var timers = PresenceTimers()
         timers.heartbeat = .seconds(10)
         timers.lease = .seconds(25)
@@ -32,6 +32,11 @@ struct PresenceTimersTests {
                 $0.gapMax = .seconds(10)
             },
             Broken(names: ["presence.userTTL", "presence.lease", "presence.hold", "presence.heartbeat"]) { $0.userTTL = .seconds(145) },
+            Broken(names: ["presence.userTTL", "presence.grace", "presence.hold", "presence.gapMax"]) {
+                $0 = PresenceTimersTests.fast
+                $0.grace = .seconds(60)
+                $0.userTTL = .seconds(81)
+            },
             Broken(names: ["presence.gapMax", "presence.sweepInterval"]) { $0.gapMax = .milliseconds(4_500) },
             Broken(names: ["presence.gapMax", "presence.lease", "presence.heartbeat"]) { $0.gapMax = .seconds(42) },
             Broken(names: ["presence.hold", "presence.heartbeat"]) { $0.hold = .milliseconds(37_999) },
@@ -58,6 +63,10 @@ struct PresenceTimersTests {
         timers.grace = .seconds(60)
         #expect(timers.problems() == [])
         timers.grace = .zero
+        #expect(timers.problems() == [])
+        timers = PresenceTimersTests.fast
+        timers.grace = .seconds(60)
+        timers.userTTL = .milliseconds(81_001)
         #expect(timers.problems() == [])
     }
 }

@@ -237,7 +237,7 @@ struct PresenceWatchTests {
     /// alice has a connection here, is watched here and shown online, and her feed has a gap.
     private func withOwnConnection(_ status: Payload.Status) -> Bench {
         let bench = Bench()
-        bench.machine.connected(connection: "c-1", user: "alice", device: "", since: 1, status: status, at: bench.now)
+        bench.machine.connected(connection: "c-1", user: "alice", device: "", status: status, at: bench.now)
         bench.watch(["alice"])
         for action in bench.actions() {
             switch action {

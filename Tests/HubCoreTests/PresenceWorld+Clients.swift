@@ -22,7 +22,7 @@ extension PresenceWorld {
         clients[connection] = Client(
             user: user, node: node, asked: status, isBusy: chance.next() % 2 == 0, steadySince: now, lastActive: now)
         nodes[node].hear(at: now) {
-            $0.connected(connection: connection, user: user, device: device, since: 1, status: status, at: $1)
+            $0.connected(connection: connection, user: user, device: device, status: status, at: $1)
         }
     }
 

@@ -476,6 +476,12 @@ final class PresenceWorld: PresenceStoreDelegate {
         }
     }
 
+    func lost(partition: Int) {
+        pass { [self] _ in
+            for node in nodes where !node.isCut { node.hear(at: now) { $0.lost(partition, at: $1) } }
+        }
+    }
+
     func storeHealth(_ health: BackendHealth) {
         isStoreDown = health != .up
         if isStoreDown {

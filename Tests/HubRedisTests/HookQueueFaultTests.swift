@@ -53,7 +53,7 @@ import Testing
         /// The user's state in the record afterwards.
         func apply(_ kind: PresenceOperation.Kind, _ state: String) -> Bool {
             let operation = PresenceOperation(
-                kind: kind, user: user, connection: "a-1", node: "north", device: "phone", since: 1_700_000_000_000, versionFloor: 0)
+                kind: kind, user: user, connection: "a-1", node: "north", device: "phone", versionFloor: 0)
             store.apply([operation], partition: Partition.of(user), tag: RequestTag(high: 2, low: 1), at: fixture.now)
             let record = KeySpace(prefix: "hub")!.key(Partition.of(user), KeySpace.Kind.user, user.bytes)
             return fixture.run { client.text([[UInt8]("HGET".utf8), record, [UInt8]("s".utf8)]) == "\"\(state)\"" }

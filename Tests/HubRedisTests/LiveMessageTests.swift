@@ -86,7 +86,12 @@ import Testing
         for device in [Name.empty, "phone", "a;b:3|{}", Name(trusted: [UInt8](String(repeating: "\u{E9}", count: 32).utf8))] {
             for state in [ConnectionState.online, .away, .invisible] {
                 var buffer = ByteBuffer(capacity: 16)
-                ConnectionValue.append(state: state, node: "no:de", device: device, since: 1_700_000_000_000, to: &buffer)
+                ConnectionValue.append(state: state, node: "no:de", device: device, age: .milliseconds(17), to: &buffer)
+                #expect(buffer.bytes.prefix(3).elementsEqual([UInt8]("17;".utf8)))
+                // The script puts the moment in the place of the age.
+                let kept = buffer.copyBytes().dropFirst(3) + [UInt8]("1700000000000".utf8)
+                buffer.removeAll()
+                buffer.append(Array(kept))
                 let parsed = ConnectionValue.parse(buffer.bytes)
                 #expect(parsed?.state == state && parsed?.node == "no:de")
                 #expect(parsed?.device == device && parsed?.since == 1_700_000_000_000)

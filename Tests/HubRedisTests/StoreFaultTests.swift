@@ -34,6 +34,22 @@ import Testing
         }
     }
 
+    @Test("the record of somebody who is awaited lives for userTTL from the end on, however long nobody renewed it, decision 0335")
+    func awaitedRecordLives() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let up = node.apply(.up(.online), ["alice"])
+        #expect(fixture.run { node.applied[up] != nil })
+        let key = KeySpace(prefix: "hub")!.key(Partition.of("alice"), KeySpace.Kind.user, Name("alice").bytes)
+        let client = fixture.server.client()
+        _ = client.text([[UInt8]("PEXPIRE".utf8), key, [UInt8]("900".utf8)])
+        let down = node.apply(.down(grace: .seconds(5)), ["alice"])
+        #expect(fixture.run { node.applied[down] != nil })
+        let left = Int(client.text([[UInt8]("PTTL".utf8), key]).drop { !$0.isNumber }) ?? 0
+        #expect(left > 9_000 && left <= 10_000)
+    }
+
     @Test("with memory full publications and newcomers get storeFull, leases are kept and nobody goes offline; then all goes on")
     func outOfMemory() {
         let fixture = RedisFixture()

@@ -8,6 +8,7 @@ import urllib.parse
 
 import pytest
 from client import Client
+from faultclock import Clock
 from hooks import SECRET, Receiver, settings, verify
 from hub import FAST, Hub, RedisServer, eventually, request
 from redises import Cluster, fnv1a, hub_partitions
@@ -70,6 +71,23 @@ def test_a_backend_is_told_who_came_and_went_signed_and_once(start, receiver, ki
     for changed, secrets, late in ((body + b" ", (SECRET,), 0), (body, ("another",), 0), (body, (SECRET,), 400)):
         with pytest.raises(ValueError):
             verify(headers, changed, secrets, late)
+
+
+def test_nodes_whose_clocks_are_an_hour_off_sign_with_redis_s_time(start, receiver, tmp_path):
+    redis, clocks = start(RedisServer), (Clock(tmp_path, "ahead"), Clock(tmp_path, "behind"))
+    for clock, seconds in zip(clocks, (3600, -3600)):
+        clock.set(seconds)
+    hubs = [
+        start(Hub, name=name, redis=redis.url, settings={**QUICK, **settings(receiver)}, prefix=clock.prefix)
+        for name, clock in zip(("ahead", "behind"), clocks)]
+    time.sleep(WARM)
+    users = [f"clock-{number}" for number in range(24)]
+    clients = [Client(hubs[number % 2], user=user) for number, user in enumerate(users)]
+    for user in users:
+        expect_types(receiver, user, ["user.online"], 30)
+    assert not receiver.refused and all(hub.metric("hub_hook_events_delivered_total") > 0 for hub in hubs)
+    for client in clients:
+        client.socket.close(code=1000)
 
 
 def test_kinds_are_told_as_asked_and_the_secret_and_the_address_change_live(start, receiver, tmp_path):

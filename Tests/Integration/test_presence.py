@@ -233,6 +233,51 @@ def test_a_client_that_toggles_without_pause_is_held_to_a_pace_and_its_last_word
         assert request(f"{two.url}/v1/presence/toggler")[2]["status"] == "away"
 
 
+def test_a_grace_that_is_longer_than_a_lease_is_granted_to_the_end(start):
+    """Beyond what a sweep grants a lease when Redis's clock has gone back (lease and 5 s)."""
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings={**SETTINGS, "presence.grace": "11s", "presence.userTTL": "16s"}) for name in ("one", "two"))
+    time.sleep(2)
+    with Client(one, user="patience-watcher") as watcher:
+        client = Client(two, user="patience", device="phone")
+        if watch(watcher, "patience")["patience"] != "online":
+            watcher.presence_of("patience", "online")
+        client.vanish()
+        assert seen(watcher, "patience", 9.5) == []
+        with Client(one, user="patience", device="phone") as back:
+            assert seen(watcher, "patience", 3) == []
+            back.sync()
+            assert [entry["cause"] for entry in request(f"{one.url}/v1/presence/patience?explain=1")[2]["transitions"]] == ["connected"]
+
+
+def test_watchers_of_a_redis_that_is_emptied_under_its_links_see_who_is_gone_a_hold_later(start):
+    redis = start(RedisServer)
+    one, two, dies = (start(Hub, name=name, redis=redis.url, settings={**SETTINGS, "presence.grace": "5s"}) for name in ("one", "two", "dies"))
+    time.sleep(2)
+    gone, there = ("in-grace", "on-a-dead-node"), ("stays", "is-away")
+    with Client(one, user="flush-watcher") as watcher, Client(two, user="stays"), Client(two, user="is-away") as away:
+        lost, doomed = Client(two, user="in-grace", device="d"), Client(dies, user="on-a-dead-node")
+        away.request("presence", payload={"status": "away"})
+        eventually(lambda: list(watch(watcher, *gone, *there).values()) == ["online", "online", "online", "away"])
+        watcher.sync()
+        watcher.inbox.clear()
+        lost.vanish()
+        dies.signal(signal.SIGKILL)
+        dies.wait()
+        time.sleep(0.5)
+        assert redis.command("FLUSHALL") == "+OK"
+        # A sweep on each node, the hold of 1.4 s, and a read; else an audit of five minutes.
+        news = watcher.gather(8)
+        assert [statuses(news, user) for user in gone] == [["offline"], ["offline"]]
+        for user in there:
+            assert "offline" not in statuses(news, user), statuses(news, user)
+        for hub in (one, two):
+            answer = request(f"{hub.url}/v1/presence", "POST", {"users": [*gone, *there]})[2]
+            assert [user["status"] for user in answer["users"]] == ["offline", "offline", "online", "away"], answer
+        assert one.metric("hub_presence_false_offlines_total") == two.metric("hub_presence_false_offlines_total") == 0
+        doomed.socket.socket.close()
+
+
 def test_a_stopped_node_s_client_is_offline_and_online_once_at_most_and_keeps_its_connection(start, redis, nodes):
     """B10: stopped for three leases while its client goes on sending."""
     _, two = nodes
@@ -314,7 +359,8 @@ def test_minutes_of_stalls_and_of_clients_with_a_pulse_of_their_own_take_nobody_
 
 def test_a_lease_shorter_than_two_heartbeats_and_a_half_and_a_grace_over_a_minute_are_refused(start):
     for settings, names in (
-            ({"presence.lease": "2s", "presence.heartbeat": "1s"}, ("presence.lease", "presence.heartbeat")), ({"presence.grace": "61s"}, ("presence.grace",))):
+            ({"presence.lease": "2s", "presence.heartbeat": "1s"}, ("presence.lease", "presence.heartbeat")), ({"presence.grace": "61s"}, ("presence.grace",)),
+            ({"presence.grace": "9s"}, ("presence.grace", "presence.userTTL", "presence.hold", "presence.gapMax"))):
         hub = start(Hub, settings={**FAST, **settings}, ready=False)
         assert hub.wait() == 2
         assert all(name in hub.log for name in names), hub.log

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from client import Client
+from faultclock import Clock
 from hub import FAST, Hub, RedisServer, eventually, hubctl, request, running
 
 KEYS = '[{"id":"operator","env":"OPERATOR_KEY","scopes":["admin"]},{"id":"reader","env":"READER_KEY","scopes":["read"]}]'
@@ -124,6 +125,39 @@ def test_a_user_whose_node_died_is_offline_for_that_reason(start, waits):
     told = hubctl(lives, "presence", "grace", "--explain")
     assert "node dead" in told.stdout and "swept by lives" in told.stdout, told.stdout
     client.socket.socket.close()
+
+
+def test_ages_go_by_redis_s_clock_however_wrong_a_node_s_is(start, redis, nodes, tmp_path):
+    clocks = Clock(tmp_path, "ahead"), Clock(tmp_path, "behind")
+    for clock, seconds in zip(clocks, (3600, -3600)):
+        clock.set(seconds)
+    hubs = [start(Hub, name=name, redis=redis.url, settings=FAST, prefix=clock.prefix) for name, clock in zip(("ahead", "behind"), clocks)]
+    with Client(hubs[0], user="gina", device="phone"), Client(hubs[1], user="gina", device="laptop") as laptop:
+        laptop.request("presence", payload={"status": "away"})
+        first = {row["device"]: row["since"] for row in explain(nodes[0], "gina")["connections"]}
+        assert set(first) == {"phone", "laptop"}
+        for since in first.values():
+            assert abs(since - time.time() * 1000) < 30_000
+        time.sleep(2.1)
+        laptop.request("presence", payload={"status": "online"})
+        # It's the same whatever its node writes later.
+        for hub in (*nodes, *hubs):
+            assert {row["device"]: row["since"] for row in explain(hub, "gina")["connections"]} == first
+            for line in hubctl(hub, "presence", "gina", "--explain").stdout.splitlines():
+                assert not line.startswith(("  phone", "  laptop")) or " h " not in line, line
+
+
+def test_who_turned_idle_while_its_node_stood_still_comes_back_by_a_heartbeat(start, redis, nodes):
+    frozen = start(Hub, name="frozen-idle", redis=redis.url, settings={**FAST, "presence.awayAfter": "3s"})
+    with Client(frozen, user="hank", device="phone"):
+        eventually(lambda: explain(nodes[0], "hank")["status"] == "online")
+        frozen.signal(signal.SIGSTOP)
+        eventually(lambda: explain(nodes[0], "hank")["transitions"][-1]["status"] == "offline", 20)
+        frozen.signal(signal.SIGCONT)
+        eventually(lambda: explain(nodes[0], "hank")["status"] == "away", 20)
+        told = [(entry["status"], entry["cause"]) for entry in explain(nodes[0], "hank")["transitions"]]
+        assert told[1] in (("offline", "expired"), ("offline", "nodeDead")) and told[2][1] == "heartbeat", told
+        assert told[3:] in ([], [("away", "idle")]), told
 
 
 def test_addresses_are_the_operator_s_business_alone(start):

@@ -16,12 +16,15 @@ package struct HookDelivery: Sendable, Equatable {
     package var events: [HookEvent]
     /// Events of the partition that were lost and not told of yet.
     package var lost: UInt64
+    /// The store's clock when they were read, just now: milliseconds since 1970.
+    package var time: UInt64
 
-    package init(number: UInt64, partition: Int, events: [HookEvent], lost: UInt64) {
+    package init(number: UInt64, partition: Int, events: [HookEvent], lost: UInt64, time: UInt64) {
         self.number = number
         self.partition = partition
         self.events = events
         self.lost = lost
+        self.time = time
     }
 }
 
@@ -90,7 +93,7 @@ extension HookMachine {
         slots[place].inFlight = events.map(\.id)
         slots[place].lostInFlight = lost
         let untold = lost > slots[place].told ? lost - slots[place].told : 0
-        actions.append(.deliver(HookDelivery(number: lastFlight, partition: place, events: events, lost: untold)))
+        actions.append(.deliver(HookDelivery(number: lastFlight, partition: place, events: events, lost: untold, time: page.now)))
     }
 
     package mutating func answered(_ outcome: HookOutcome, number: UInt64, partition place: Int, at now: Instant) {

@@ -10,6 +10,9 @@ package protocol HookQueue: AnyObject {
     /// Not retained.
     var hookDelegate: (any HookQueueDelegate)? { get set }
 
+    /// Whether what `HookPage.now` says is a clock that all nodes share, and not this node's as it was at the start.
+    var hasSharedClock: Bool { get }
+
     /// What is appended from now on, by this node.
     func setHookRules(_ rules: HookRules)
 

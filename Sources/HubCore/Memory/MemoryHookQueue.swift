@@ -25,6 +25,8 @@ package final class MemoryHookQueue: HookQueue {
         self.startedAt = startedAt
     }
 
+    package var hasSharedClock: Bool { false }
+
     package func setHookRules(_ rules: HookRules) { self.rules = rules }
 
     private func milliseconds(at now: Instant) -> UInt64 { wallClockAtStart + now.since(startedAt).milliseconds }

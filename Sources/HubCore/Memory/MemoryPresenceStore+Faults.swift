@@ -12,12 +12,12 @@ extension MemoryPresenceStore {
         faults.failure = error
     }
 
-    /// Records, leases and the sweeps' memory are gone, as after a restart of Redis without data.
+    /// Records, leases and the sweeps' memory are gone, as after FLUSHALL or a restart of Redis without data. The feeds say nothing of it.
     package func loseAllData() {
         while let user = list.last { forget(user) }
         for partition in partitions.indices {
             partitions[partition] = PartitionState()
-            partitions[partition].hasGap = true
+            partitions[partition].isOther = true
         }
     }
 
@@ -52,7 +52,7 @@ extension MemoryPresenceStore {
             if partitions[partition].lastSweep != nil { partitions[partition].lastSweep = now }
         }
         for user in list {
-            user.bringNear(now + timers.lease)
+            user.bringNear(now + timers.lease, awaited: now + timers.grace)
             schedule(user, partition: Partition.of(user.name))
         }
     }

@@ -22,9 +22,11 @@ extension MemoryPresenceStore {
         let held = user.state(of: operation.connection)
         let cause = PresenceCause(of: operation, isNew: held == nil, hasRecord: user.wasSeen)
         let why = Why(cause: cause, connection: operation.connection, node: operation.node, device: operation.device)
+        let moment = milliseconds(at: now)
+        let since = user.since(of: operation.connection) ?? moment - min(moment, operation.age.milliseconds)
         user.set(
             MemoryUser.Connection(
-                connection: operation.connection, node: operation.node, device: operation.device, state: state, since: operation.since,
+                connection: operation.connection, node: operation.node, device: operation.device, state: state, since: since,
                 leaseEnds: now + timers.lease))
         user.ends = .distantFuture
         defer { schedule(user, partition: partition) }
@@ -132,6 +134,8 @@ extension MemoryPresenceStore {
             if now < last || pause > timers.gapMax { partitions[partition].holdUntil = now + timers.hold }
         } else {
             partitions[partition].warmUntil = now + timers.hold
+            if partitions[partition].isOther { outputs.append(.lost(partition)) }
+            partitions[partition].isOther = false
         }
         partitions[partition].lastSweep = now
         // Where the versions of new records begin that tell no moment of their own: above whatever was before this partition's data.

@@ -20,6 +20,8 @@ package final class MemoryPresenceStore: PresenceStore {
         var deadlines = DeadlineHeap<MemoryUser>()
         /// A message of the feed was lost since the last one that arrived.
         var hasGap = false
+        /// Its data were lost, and no sweep has found that yet.
+        var isOther = false
     }
 
     let timers: PresenceTimers
@@ -157,6 +159,7 @@ package final class MemoryPresenceStore: PresenceStore {
         case inspected(Result<PresenceRecord, WireError>, RequestTag)
         case nodes(Result<[NodeEntry], WireError>, RequestTag)
         case changed([PresenceChange], Int)
+        case lost(Int)
         case health(BackendHealth)
     }
 
@@ -173,6 +176,7 @@ package final class MemoryPresenceStore: PresenceStore {
             let gap = partitions[partition].hasGap
             partitions[partition].hasGap = false
             delegate.changed(changes, partition: partition, gap: gap)
+        case .lost(let partition): delegate.lost(partition: partition)
         case .health(let health): delegate.storeHealth(health)
         }
     }

@@ -219,6 +219,10 @@ final class MemoryUser {
         isFirst(connection) ? state : others.first { $0.connection == connection }?.state
     }
 
+    func since(of connection: Name) -> UInt64? {
+        isFirst(connection) ? since : others.first { $0.connection == connection }?.since
+    }
+
     func set(_ connection: Connection) {
         if isFirst(connection.connection) {
             put(connection, number)
@@ -291,15 +295,15 @@ final class MemoryUser {
         return over.filter { $0.state != .invisible }.max { $0.leaseEnds < $1.leaseEnds }
     }
 
-    /// For tests: no deadline is later than that.
-    func bringNear(_ end: Instant) {
+    /// For tests: no deadline is later than that, and none of one that is awaited later than `awaitedEnd`.
+    func bringNear(_ end: Instant, awaited awaitedEnd: Instant) {
         if state != nil { self.end = min(self.end, end) }
         for place in others.indices { add { $0.others[place].leaseEnds = min($0.others[place].leaseEnds, end) } }
         queuedDue = .distantFuture
         guard more != nil else { return }
         leave {
             $0.goodbye = $0.goodbye.map { min($0, end) }
-            for place in $0.awaited.indices { $0.awaited[place].ends = min($0.awaited[place].ends, end) }
+            for place in $0.awaited.indices { $0.awaited[place].ends = min($0.awaited[place].ends, awaitedEnd) }
         }
     }
 

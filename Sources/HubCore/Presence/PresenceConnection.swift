@@ -43,8 +43,7 @@ struct PresenceConnection {
     /// Of its id (`ConnectionKey`).
     fileprivate(set) var number: UInt64
     var device: Name
-    /// Milliseconds since 1970.
-    var since: UInt64
+    var cameAt: Instant
     var lastActivity: Instant
     var user: Int32
     /// Where it stands among its partition's leases; below 0: not there.
@@ -117,11 +116,11 @@ struct PresenceConnections {
         strangerNames[Int32(place)] ?? ConnectionKey.connection(self[place].number, node: node)
     }
 
-    mutating func insert(connection: Name, device: Name, since: UInt64, user: Int, at now: Instant) -> Int {
+    mutating func insert(connection: Name, device: Name, user: Int, at now: Instant) -> Int {
         lastGeneration &+= 1
         let number = ConnectionKey.number(of: connection, node: node)
         let entry = PresenceConnection(
-            number: number ?? 0, device: device, since: since, lastActivity: now, user: Int32(user), generation: lastGeneration)
+            number: number ?? 0, device: device, cameAt: now, lastActivity: now, user: Int32(user), generation: lastGeneration)
         let place: Int
         if let reused = free.popLast() {
             place = Int(reused)

@@ -41,7 +41,7 @@ extension PresenceMachine {
             let floor = users.place(of: end.user).map { users[$0].floor } ?? 0
             return PresenceOperation(
                 kind: .ended(grace: timers.grace, ago: now.since(end.at), told: end.told), user: end.user, connection: end.connection,
-                node: node, device: .empty, since: 0, versionFloor: max(end.version, floor), isAsked: end.isClean)
+                node: node, device: .empty, versionFloor: max(end.version, floor), isAsked: end.isClean)
         }
         let tag = open(.endAgain(partition: partition, ends: sent), at: now)
         actions.append(.apply(operations, partition: partition, tag: tag))

@@ -50,8 +50,10 @@ extension PresenceMachine {
             }
             let tag = open(.refresh(partition: partition, leases: leases), at: now)
             actions.append(.refresh(LeaseRenewal(leases: leases, coversRecords: coversRecords), partition: partition, tag: tag))
+            partitions[partition].doubtEndsWith = tag.low
             start = end
         }
+        if places.isEmpty { partitions[partition].isDoubtful = false }
     }
 
     package mutating func refreshed(_ result: Result<[Int], WireError>, tag: RequestTag, at now: Instant) {
@@ -70,6 +72,7 @@ extension PresenceMachine {
             connections[place].proof = .missing
             actions.append(.probe(connection: leases[index].connection))
         }
+        if partitions[partition].isDoubtful && partitions[partition].doubtEndsWith == tag.low { endDoubt(partition) }
     }
 
     mutating func addLease(_ place: Int) {
@@ -140,6 +143,7 @@ extension PresenceMachine {
                 partitions[partition].nextSweep = now + chance.span(in: .zero..<timers.sweepInterval.scaled(by: 2))
                 // The feeds may have said what we didn't hear.
                 partitions[partition].hasGap = true
+                doubt(partition)
             }
             watches.hasGap = true
             rewriteAcknowledged()
@@ -157,6 +161,19 @@ extension PresenceMachine {
             answerStale()
         default: break
         }
+    }
+
+    /// A partition's data are gone, though the store was there all along: FLUSHALL, a key deleted by hand. Its connections are written again soon, and
+    /// whoever is watched is read again; who has no record when a hold has passed is gone. (Ends have nothing to end there.)
+    package mutating func lost(_ partition: Int, at now: Instant) {
+        guard isUp, partitions.indices.contains(partition) else { return }
+        soundSince = now
+        partitions[partition].nextHeartbeat = min(partitions[partition].nextHeartbeat, now + chance.span(in: .zero..<timers.refreshJitter))
+        partitions[partition].isHurried = true
+        partitions[partition].hasGap = true
+        doubt(partition)
+        watches.hasGap = true
+        settledAt = now + timers.refreshJitter + PresenceMachine.pace
     }
 
     /// The store has no room for anything new, or has again. What was refused meanwhile goes out again within `pace`.

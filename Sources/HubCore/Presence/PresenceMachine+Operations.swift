@@ -6,11 +6,24 @@ extension PresenceMachine {
     /// Puts a connection in line if it needs an operation and may have one now. A close doesn't wait for the pace.
     mutating func queue(_ place: Int) {
         let connection = connections[place]
-        guard connection.errand == .none, connection.needsOperation, !connection.isCooling || connection.phase != .open else { return }
+        guard connection.errand == .none, connection.needsOperation, !connection.isCooling || connection.phase != .open, mayBeWritten(place)
+        else { return }
         connections[place].errand = .queued
         let partition = partition(of: place)
         partitions[partition].ready.append(Int32(place))
         activate(partition)
+    }
+
+    /// Of a connection whose lease may be over nothing is written that came by itself, before the store has said that the lease stands, or the peer
+    /// that it lives.
+    private func mayBeWritten(_ place: Int) -> Bool {
+        let connection = connections[place]
+        guard connection.phase == .open, case .holds = connection.stored, waiters[place] == nil else { return true }
+        switch connection.proof {
+        case .given: return true
+        case .missing: return false
+        case .fine: return !partitions[partition(of: place)].isDoubtful
+        }
     }
 
     mutating func activate(_ partition: Int) {
@@ -61,6 +74,10 @@ extension PresenceMachine {
             answerWaiters(of: place, all: true, version: user.floor)
             return nil
         }
+        guard mayBeWritten(place) else {
+            connections[place].errand = .none
+            return nil
+        }
         let kind: PresenceOperation.Kind
         switch connection.phase {
         case .leaving: kind = .down(grace: .zero)
@@ -81,7 +98,8 @@ extension PresenceMachine {
         return PresenceOperation(
             kind: kind, user: user.name, connection: name, node: node,
             device: connection.device.isEmpty ? DeviceName.standard(of: name) : connection.device,
-            since: connection.since, versionFloor: user.floor, isAsked: isAsked(place))
+            age: now.since(connection.cameAt), versionFloor: user.floor, isAsked: isAsked(place),
+            isKnown: connection.phase == .open && connection.leasePlace >= 0)
     }
 
     /// By the client's wish, as far as is known: an operation that is tried again after a refusal has nobody who waits for it any more.

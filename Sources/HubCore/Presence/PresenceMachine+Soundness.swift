@@ -7,8 +7,24 @@ extension PresenceMachine {
     private static let pauseMin = Span.seconds(1)
 
     mutating func watchSoundness(at now: Instant) {
-        if now.since(tickedAt) > PresenceMachine.pauseMin { soundSince = now }
+        let pause = now.since(tickedAt)
+        if pause > PresenceMachine.pauseMin { soundSince = now }
+        if pause > timers.lease.minus(timers.heartbeat.scaled(by: 1.1)) {
+            for partition in partitions.indices { doubt(partition) }
+        }
         tickedAt = now
+    }
+
+    /// The partition's leases may be over, and their users offline: until the next refresh says which, no connection is written again that only
+    /// turned idle, or active, meanwhile.
+    mutating func doubt(_ partition: Int) {
+        partitions[partition].isDoubtful = !partitions[partition].leases.isEmpty
+        partitions[partition].doubtEndsWith = 0
+    }
+
+    mutating func endDoubt(_ partition: Int) {
+        partitions[partition].isDoubtful = false
+        for place in partitions[partition].leases { queue(Int(place)) }
     }
 
     /// What the feed says of a user with a connection here: offline is false if for a whole lease nothing was wrong with this node, and the store

@@ -94,6 +94,9 @@ package struct PresenceMachine: ~Copyable {
         var isActive = false
         var isSweeping = false
         var hasGap = false
+        /// Leases may have ended that no refresh was refused for yet: `doubtEndsWith` is the refresh whose answer says which (0: not sent yet).
+        var isDoubtful = false
+        var doubtEndsWith: UInt64 = 0
         /// The next heartbeat is out of turn, after the store came back or refused; then the partition goes to its own place in the period.
         var isHurried = false
         /// Heartbeats until one renews the users' records too.
@@ -167,13 +170,13 @@ package struct PresenceMachine: ~Copyable {
 
     /// Told again of one that it knows, it does nothing. `status`: what the client asked for with the opening, so that it's never shown otherwise.
     package mutating func connected(
-        connection: Name, user: Name, device: Name, since: UInt64, status: Payload.Status = .online, at now: Instant
+        connection: Name, user: Name, device: Name, status: Payload.Status = .online, at now: Instant
     ) {
         guard connections.place(of: connection) == nil else { return }
         let userPlace = users.insert(user)
         users[userPlace].connections += 1
         connectionCount += 1
-        let place = connections.insert(connection: connection, device: device, since: since, user: userPlace, at: now)
+        let place = connections.insert(connection: connection, device: device, user: userPlace, at: now)
         connections[place].asked = status
         queue(place)
     }

@@ -41,6 +41,11 @@ extension PresenceTimers {
         require(
             userTTL > userTTLMin,
             "presence.userTTL (\(userTTL)) must be longer than presence.lease + presence.hold + presence.heartbeat (\(userTTLMin))")
+        // So must that of a user who is awaited, counted from the end of the last connection (nobody renews it any more), until a sweep.
+        let awaitedMin = grace + hold + gapMax
+        require(
+            userTTL > awaitedMin,
+            "presence.userTTL (\(userTTL)) must be longer than presence.grace + presence.hold + presence.gapMax (\(awaitedMin))")
         // Sweeps of a lone node: uniform(0.5, 1.5) times two intervals. A gap shorter than three of the longest pauses would see an outage in
         // ordinary bad luck.
         let gapMin = sweepInterval.scaled(by: 9)

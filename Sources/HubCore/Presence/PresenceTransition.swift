@@ -45,7 +45,7 @@ package enum PresenceCause: UInt8, Sendable, CaseIterable {
     case idle = 0x64  // d
     /// Activity ended that.
     case active = 0x62  // b
-    /// A heartbeat found the lease ended, and the peer proved that it lives.
+    /// Its lease was found ended, and the peer proved that it lives.
     case heartbeat = 0x68  // h
     /// The store had lost the record; a node that lives wrote it again.
     case restored = 0x72  // r
@@ -84,7 +84,7 @@ package enum PresenceCause: UInt8, Sendable, CaseIterable {
         switch operation.kind {
         case .restore: self = hasRecord ? .heartbeat : .restored
         case .down, .ended: self = operation.isAsked ? .left : .lost
-        case .up where isNew: self = .connected
+        case .up where isNew: self = operation.isKnown ? (hasRecord ? .heartbeat : .restored) : .connected
         case .up(.online): self = operation.isAsked ? .setOnline : .active
         case .up(.away): self = operation.isAsked ? .setAway : .idle
         case .up(.invisible): self = .setInvisible

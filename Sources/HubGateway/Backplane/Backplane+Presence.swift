@@ -77,6 +77,8 @@ extension Backplane: PresenceStoreDelegate {
         hooks.noticed(partition, at: now)
     }
 
+    func lost(partition: Int) { machine.lost(partition, at: now) }
+
     func followed(_ users: [Name]) { machine.followed(users) }
 
     func storeHealth(_ health: BackendHealth) { machine.storeHealth(health, at: now) }

@@ -201,8 +201,8 @@ final class Backplane {
             recovery.drop(channel, loop: loop)
             carryOutRecovery()
         case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
-        case .connected(let user, let device, let connection, let since, let status):
-            machine.connected(connection: connection, user: user, device: device, since: since, status: status, at: now)
+        case .connected(let user, let device, let connection, let status):
+            machine.connected(connection: connection, user: user, device: device, status: status, at: now)
         case .closed(let connection, let clean):
             machine.closed(connection: connection, clean: clean, at: now)
             if let serial = node.serial(of: connection) { members.closed(connection: serial.value, isClean: clean, at: now) }

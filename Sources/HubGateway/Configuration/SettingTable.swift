@@ -99,7 +99,7 @@ enum SettingTable {
             "presence.lease", \.presence.lease, .milliseconds(250) ... .seconds(3600), "How long a lease holds; at least 2.5 heartbeats."),
         .duration(
             "presence.userTTL", \.presence.userTTL, .seconds(1) ... .seconds(7 * 86_400),
-            "Life of a user's record that nobody renews; more than lease, hold and heartbeat together."),
+            "Life of a user's record that nobody renews; more than lease, hold and heartbeat together, and than grace, hold and gapMax."),
         .duration(
             "presence.grace", \.presence.grace, .zero ... .seconds(60), "Time to come back after an unclean end before the user is offline."
         ),

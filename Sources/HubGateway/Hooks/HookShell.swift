@@ -113,11 +113,13 @@ final class HookShell {
         var text = ByteBuffer(capacity: 256 + 200 * delivery.events.count)
         HookBody.append(delivery.events, partition: delivery.partition, lost: delivery.lost, to: &text)
         let body = text.copyBytes()
+        // A receiver refuses what is minutes from its clock: one node's that is wrong mustn't hold up the partitions which it has.
+        let milliseconds = queue.hasSharedClock ? delivery.time : WallClock.milliseconds()
         let request = FetchRequest(
             method: .post, url: url,
             headers: [
                 "Content-Type: application/json",
-                "Hub-Signature: \(HookSignature.text(body, secrets: configuration.secrets, seconds: WallClock.milliseconds() / 1000))",
+                "Hub-Signature: \(HookSignature.text(body, secrets: configuration.secrets, seconds: milliseconds / 1000))",
             ],
             body: body, deadline: configuration.deadline, answerBytesMax: Self.answerBytesMax)
         let (mailbox, waker, number, partition) = (mailbox, waker, delivery.number, delivery.partition)

@@ -107,7 +107,7 @@ extension GatewayLoop: ServerHandler {
         if !session.isService {
             outbox.append(
                 .connected(
-                    user: session.user, device: session.device, connection: node.connection(session.serial), since: session.since,
+                    user: session.user, device: session.device, connection: node.connection(session.serial),
                     status: session.firstStatus))
             if let inbox = Inbox.channel(of: session.user) { wanted.append((inbox, nil)) }
         }

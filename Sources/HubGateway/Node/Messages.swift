@@ -16,7 +16,7 @@ enum BackplaneMessage: Sendable {
     case drop(Name, loop: Int)
     case readHistory(Name, Boxed<HistoryQuery>, tag: RequestTag)
 
-    case connected(user: Name, device: Name, connection: Name, since: UInt64, status: Payload.Status)
+    case connected(user: Name, device: Name, connection: Name, status: Payload.Status)
     case closed(connection: Name, clean: Bool)
     case activity(connection: Name)
     case proved(connection: Name)

@@ -17,6 +17,8 @@ package final class RedisHookQueue: HookQueue {
 
     deinit { backend.hookQueue = nil }
 
+    package var hasSharedClock: Bool { true }
+
     package func setHookRules(_ rules: HookRules) { backend.encoder.setHookRules(rules) }
 
     package func claim(_ claim: HookClaim, partition: Int, tag: RequestTag, at now: Instant) {

@@ -196,6 +196,8 @@ struct Sweep {
     /// Users that went offline so far.
     var offline = 0
     var rounds = 0
+    /// Until when the partition was warming, after its first sweep.
+    var warm: UInt64?
     /// find's clock, and what it found.
     var now: [UInt8] = []
     var entries: [Entry] = []

@@ -1,8 +1,9 @@
 -- Connections up, changed, restored and down, of users of one partition.
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
 --       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
--- Kinds: '+' up, 's' up with a state that the client asked for, 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r'
--- what the record keeps of the connection; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
+-- Kinds: '+' up, 's' up with a state that the client asked for (with a 'k' behind: of a connection that was acknowledged before, so that it's
+-- back where it isn't there), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
+-- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
 -- :version:last seen of the offline that was told of it, if it was.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
@@ -12,15 +13,21 @@ hookRules(ARGV[8], KEYS[6], KEYS[7])
 
 local idly = {o = 'b', a = 'd', i = 'i'}
 
-local function up(key, trail, kind, connection, value, floor, user)
+local function up(key, trail, kind, connection, sent, floor, user)
+  local age, value = string.match(sent, '^(%d+);(.*)$')
   local fields, connections, state, held, real, awaited = record(key, connection, value)
   if not fields then return '!' .. connections end
+  -- Since when it's there: as the record says, or so long ago as its node has had it. By this clock alone, whatever its node's says.
+  local since = held and string.sub(held, 2, #value) == string.sub(value, 2) and string.match(held, '^%d+$', #value + 1)
+  value = value .. (since or text(now - tonumber(age)))
   -- ZADD is the first write: refused when memory is full, and then nothing of this operation has happened.
   local added = redis.pcall('ZADD', LEASES, text(now + lease), user .. '|' .. connection)
   if type(added) == 'table' and added.err then return '!' .. added.err end
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
   local isHidden, wasShown = isInvisible(value), held and not isInvisible(held)
+  local isKnown = string.sub(kind, 2) == 'k'
+  kind = string.sub(kind, 1, 1)
   if #awaited > 0 and not isHidden and not wasShown and kind ~= 'r' then comeBack(key, user, value, awaited) end
   if real ~= 'offline' then
     redis.call('ZREM', GRACE, user)
@@ -48,7 +55,7 @@ local function up(key, trail, kind, connection, value, floor, user)
   elseif kind == 'r' then
     cause = fields.s and 'h' or 'r'
   elseif not held then
-    cause = 'c'
+    cause = isKnown and (fields.s and 'h' or 'r') or 'c'
   elseif kind == 's' then
     cause = letter(value)
   else
@@ -93,7 +100,7 @@ local function down(key, trail, kind, connection, value, floor, user)
     if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
   elseif grace > 0 and before ~= 'offline' then
     -- Whoever else is there may go, or be away, before it's back: it counts until then.
-    await(key, user, connection, held, awaited, grace, ended)
+    await(key, userTTL, user, connection, held, awaited, grace, ended)
     return fields.v
   elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended) then
     return fields.v

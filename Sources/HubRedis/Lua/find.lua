@@ -1,19 +1,22 @@
 -- First phase of a sweep: what's due in a partition, unless another node just swept it, or everybody was blind lately.
--- Follows partition.lua. KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease (ms each)
--- Reply: {now, {member, score, …} leases, {user, score, …} grace}; {} when there's nothing to do.
+-- Follows partition.lua. KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease, 6 grace (ms each)
+-- Reply: {until when the partition was warming after its first sweep, now, {member, score, …} leases, {user, score, …} grace}; the first alone when
+-- there's nothing to do. It's another one where all was lost: that's how nodes whose links stayed up hear of it.
 local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
 local function text(number) return string.format('%.0f', number) end
 
 local limit, interval, gapMax = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local hold, lease = tonumber(ARGV[4]), tonumber(ARGV[5])
+local hold, lease, grace = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local marks = partitionMarks(KEYS[3])
 local swept = tonumber(marks[4] or '')
 local holdUntil = tonumber(marks[5] or '') or 0
-if swept and now >= swept and now - swept < interval then return {} end
+local warm = marks[6] or ''
+if swept and now >= swept and now - swept < interval then return {warm} end
 
--- Deadlines that only a clock which went back explains. Read first: keys that hold something else are errors before anything is written.
-local far = '(' .. text(now + lease + 5000)
+-- Deadlines that only a clock which went back explains: of leases, and of connections that are awaited for the grace, which may be longer. Read
+-- first: keys that hold something else are errors before anything is written.
+local far = '(' .. text(now + math.max(lease, grace) + 5000)
 local ahead = {}
 for i = 1, 2 do ahead[i] = redis.call('ZRANGEBYSCORE', KEYS[i], far, '+inf', 'LIMIT', 0, limit) end
 -- HSET is the first write: refused when memory is full, so that then nobody is ever declared offline.
@@ -21,22 +24,29 @@ redis.call('HSET', KEYS[3], 'sw', text(now))
 -- Where the versions of new records begin that tell no moment of their own (presence.lua): above whatever was before this partition's data.
 if not marks[8] then redis.call('HSET', KEYS[3], 'v', text(tonumber(clock[1]) * 1000000 + tonumber(clock[2]))) end
 if not swept then
-  redis.call('HSET', KEYS[3], 'wa', text(now + hold))
+  warm = text(now + hold)
+  redis.call('HSET', KEYS[3], 'wa', warm)
 elseif now < swept or now - swept > gapMax then
   holdUntil = now + hold
   redis.call('HSET', KEYS[3], 'ho', text(holdUntil))
   -- The clock may have gone back: nothing is warm, or held, for longer than a hold.
-  if (tonumber(marks[6] or '') or 0) > now + hold then redis.call('HSET', KEYS[3], 'wa', text(now + hold)) end
+  if (tonumber(warm) or 0) > now + hold then
+    warm = text(now + hold)
+    redis.call('HSET', KEYS[3], 'wa', warm)
+  end
 end
 
 for i = 1, 2 do
-  for j = 1, #ahead[i] do redis.call('ZADD', KEYS[i], 'XX', text(now + lease), ahead[i][j]) end
+  for j = 1, #ahead[i] do
+    local isAwaited = i == 1 and string.find(ahead[i][j], '|~[^|]*$')
+    redis.call('ZADD', KEYS[i], 'XX', text(now + (isAwaited and grace or lease)), ahead[i][j])
+  end
 end
 
-if now < holdUntil then return {} end
+if now < holdUntil then return {warm} end
 local leases = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, limit)
 local left = limit - #leases / 2
 local grace = {}
 if left > 0 then grace = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, left) end
-if #leases == 0 and #grace == 0 then return {} end
-return {text(now), leases, grace}
+if #leases == 0 and #grace == 0 then return {warm} end
+return {warm, text(now), leases, grace}

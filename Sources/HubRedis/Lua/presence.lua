@@ -140,13 +140,15 @@ end
 
 -- `connection`, which counted, has ended without a goodbye, at `ended`. Beyond what is told apart, one goes that makes no difference to the state any more:
 -- the first of its own kind, which this one outlasts, or else the first of all, which others outlast.
-local function await(key, user, connection, value, awaited, grace, ended)
+local function await(key, ttl, user, connection, value, awaited, grace, ended)
   if #awaited >= AWAITED_MAX then
     local kind = letter(value)
     local place = earliest(user, awaited, function(other) return letter(other) == kind end)
     awaitNoMore(key, user, awaited, place or earliest(user, awaited, function() return true end))
   end
   redis.call('HSET', key, 'c:~' .. connection, value, 'l', text(ended) .. ';l' .. place(connection, value))
+  -- Nobody renews the record of somebody who is only awaited, and a grace may be longer than a lease.
+  redis.call('PEXPIRE', key, ttl)
   redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
 end
 

@@ -5,7 +5,10 @@ import HubWire
 /// What a user's record keeps of one connection, field `c:<connection>`: the state's letter (all that scripts look at), then node, device
 /// and since: `o;4:node6:device1700000000000`. Names are length-prefixed, because they may hold any character.
 package enum ConnectionValue {
-    package static func append(state: ConnectionState, node: Name, device: Name, since: UInt64, to buffer: inout ByteBuffer) {
+    /// As *apply* takes it: `age;` in front, milliseconds, from which the script makes `since` by Redis's clock.
+    package static func append(state: ConnectionState, node: Name, device: Name, age: Span, to buffer: inout ByteBuffer) {
+        buffer.append(decimal: age.milliseconds)
+        buffer.append(UInt8(ascii: ";"))
         switch state {
         case .online: buffer.append("o;")
         case .away: buffer.append("a;")
@@ -16,7 +19,6 @@ package enum ConnectionValue {
             buffer.append(UInt8(ascii: ":"))
             buffer.append(name.bytes)
         }
-        buffer.append(decimal: since)
     }
 
     package struct Parsed: Equatable {
@@ -26,7 +28,7 @@ package enum ConnectionValue {
         package var since: UInt64
     }
 
-    /// nil for anything that `append` wouldn't have written.
+    /// nil for anything that *apply* wouldn't have written.
     package static func parse(_ bytes: UnsafeRawBufferPointer) -> Parsed? {
         var rest = bytes
         guard let letter = rest.take(count: 1)?.first, rest.take(count: 1)?.first == UInt8(ascii: ";") else { return nil }

@@ -45,10 +45,11 @@ enum PresenceReplies {
         sweep.entries = []
         sweep.isFull = false
         guard let elements = reply.elements(0) else { return false }
-        if elements == 0 { return true }
-        guard elements == 3, let now = reply.string(1) else { return false }
+        sweep.warm = reply.string(1)?.decimal
+        if elements <= 1 { return true }
+        guard elements == 4, let now = reply.string(2) else { return false }
         sweep.now = [UInt8](now)
-        let leases = 2
+        let leases = 3
         let grace = reply.end(of: leases)
         guard entries(reply, leases, isLease: true, into: &sweep), entries(reply, grace, isLease: false, into: &sweep) else { return false }
         sweep.isFull = sweep.entries.count >= CommandEncoder.sweepLimit

@@ -123,7 +123,7 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
         let tag = tag()
         let operations = users.map {
             PresenceOperation(
-                kind: kind, user: $0, connection: connection, node: "north", device: "phone", since: 1_700_000_000_000, versionFloor: 0)
+                kind: kind, user: $0, connection: connection, node: "north", device: "phone", versionFloor: 0)
         }
         store.apply(operations, partition: Partition.of(users[0]), tag: tag, at: fixture.now)
         return tag
