@@ -39,6 +39,8 @@ final class MemberChannel {
     var queuedDue = Instant.distantFuture
 
     var isInFlight = false
+    /// What the call that's under way says may be lost again by the time it's answered.
+    var isDoubted = false
     /// The last call couldn't carry all.
     var hasMore = false
     var isRefreshing = false

@@ -18,6 +18,7 @@ extension MembersMachine {
     /// What the store was told may not be there any more: all of it is said again.
     private func sayAgain(_ channel: MemberChannel, besides said: [MemberCount] = [], at now: Instant, after span: Span) {
         let said = Set(said.lazy.map(\.user))
+        if channel.isInFlight { channel.isDoubted = true }
         for (user, member) in channel.users where member.stored != 0 && !said.contains(user) {
             channel.users[user]?.stored = LocalMember.unknown
             guard !member.isDirty else { continue }
@@ -41,6 +42,8 @@ extension MembersMachine {
             let count = MemberCount(user: user, devices: member.devices)
             // Those who leave go by themselves: that's never refused for want of memory.
             if batch.count < MemberLimits.changes, batch.first.map({ ($0.devices > 0) == (count.devices > 0) }) ?? true {
+                // Until it's answered it's neither what it was nor what is wanted: who goes meanwhile, or comes back, is to be said too.
+                channel.users[user]?.stored = LocalMember.unknown
                 channel.users[user]?.isDirty = false
                 batch.append(count)
             } else {
@@ -65,8 +68,11 @@ extension MembersMachine {
             return failed(request, result.error, at: now)
         }
         channel.isInFlight = false
+        // Taken to be lost while it was under way: then the answer may be older than that.
+        let isDoubted = channel.isDoubted
+        channel.isDoubted = false
         for count in batch {
-            channel.users[count.user]?.stored = Int64(count.devices)
+            if !isDoubted { channel.users[count.user]?.stored = Int64(count.devices) }
             touch(count.user, in: channel, at: now)
         }
         // A heartbeat that fell due while this was on its way found nobody here.
@@ -160,12 +166,8 @@ extension MembersMachine {
         case .change(let channel, let batch):
             // Whether it took effect isn't known; what is so by then goes out again.
             channel.isInFlight = false
-            for count in batch where channel.users[count.user] != nil {
-                channel.users[count.user]?.stored = LocalMember.unknown
-                guard channel.users[count.user]?.isDirty == false else { continue }
-                channel.users[count.user]?.isDirty = true
-                channel.dirty.append(count.user)
-            }
+            channel.isDoubted = false
+            for count in batch { touch(count.user, in: channel, at: now) }
             channel.collectAt = now + MembersMachine.pace
             schedule(channel)
         case .refresh(let channel):

@@ -7,7 +7,8 @@ import HubWire
 /// The shell calls inputs as they happen, `tick` at least every 100 ms, and `takeActions` at the end of each turn.
 ///
 /// - *Level-triggered*: for each user and channel the machine keeps how many devices are there and what the store was told; where the two
-///   differ, what is there now is sent, 200 ms after the first change, one call a channel at a time, again until the store says yes.
+///   differ, what is there now is sent, 200 ms after the first change, one call a channel at a time, again until the store says yes. What a
+///   call says is unknown until it's answered.
 /// - *Who went without a goodbye* is a member for presence's grace still: a page that's loaded again is no change at all.
 /// - *Followers* are shown a view: one list and then frames of changes for all of them, at most four a second. What the store tells is
 ///   numbered; a number that's missing makes the view read the list again, and the difference is told like any change.

@@ -21,12 +21,14 @@ package final class MemoryMemberStore: MemberStore {
     package func change(_ users: [MemberCount], in channel: Name, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes, "\(users.count) users in one call")
         if let error = faults.refusal() { return outputs.append(.changed(.failure(error), tag)) }
-        outputs.append(.changed(members.change(users, in: channel, by: node, at: now), tag))
+        let result = members.change(users, in: channel, by: node, at: now)
+        outputs.append(.changed(faults.lost().map { .failure($0) } ?? result, tag))
     }
 
     package func refresh(_ channel: Name, isObserver: Bool, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.refreshed(.failure(error), tag)) }
-        outputs.append(.refreshed(.success(members.refresh(channel, by: node, isObserver: isObserver, at: now)), tag))
+        let lease = members.refresh(channel, by: node, isObserver: isObserver, at: now)
+        outputs.append(.refreshed(faults.lost().map { .failure($0) } ?? .success(lease), tag))
     }
 
     package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {
@@ -95,6 +97,9 @@ extension MemoryMemberStore {
         faults.failures += count
         faults.failure = error
     }
+
+    /// The next `count` calls that say who is there, or that this node is, are carried out, and their answers don't come.
+    package func loseAnswers(_ count: Int) { faults.answersLost += count }
 
     /// All nodes' members are gone, as after a restart of Redis without data.
     package func loseAllData() { members.loseAllData() }
