@@ -11,7 +11,9 @@ import Testing
         return bench.changes()[0].tag
     }
 
-    @Test("who leaves while the call that says they came is under way is said to be gone, however it ends", arguments: ["yes", "no", "nothing"])
+    @Test(
+        "who leaves while the call that says they came is under way is said to be gone, however it ends",
+        arguments: ["yes", "no", "nothing"])
     func leaving(_ answer: String) {
         let bench = MembersBench()
         let tag = joining(bench)

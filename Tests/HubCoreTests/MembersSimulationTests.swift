@@ -95,8 +95,10 @@ private final class MembersWorld {
         private func carryOut(_ call: MembersAction) {
             let now = world.now
             switch call {
-            case .change(let users, let channel, let tag): store.change(users, in: channel, tag: tag, at: now)
-            case .refresh(let channel, let isObserver, let tag): store.refresh(channel, isObserver: isObserver, tag: tag, at: now)
+            case .change(let users, let channel, let known, let tag):
+                store.change(users, in: channel, known: known, tag: tag, at: now)
+            case .refresh(let channel, let isObserver, let known, let tag):
+                store.refresh(channel, isObserver: isObserver, known: known, tag: tag, at: now)
             case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .list(let channel, let cursor, let limit, let whole, let tag):
@@ -230,7 +232,7 @@ private final class MembersWorld {
         let user = users[Int(chance.next() % UInt64(users.count))]
         let ids = nodes[node].connections.keys.filter { nodes[node].connections[$0]?.user != stable }.sorted()
         let id = ids.isEmpty ? nil : ids[Int(chance.next() % UInt64(ids.count))]
-        switch chance.next() % (faults ? 17 : 10) {
+        switch chance.next() % (faults ? 20 : 10) {
         case 0, 1, 2:
             let device: Name = chance.next() % 2 == 0 ? "phone" : "tablet"
             connect(user, device: device, to: node, channels: chance.next() % 3 == 0 ? Set(channels) : [channels[Int(chance.next() % 2)]])
@@ -270,7 +272,27 @@ private final class MembersWorld {
             // Killed: what it had is gone with it, and another one takes its place.
             guard node != 0 else { return }
             nodes[node] = makeNode()
+        case 16:
+            guard node != 0 else { return }
+            nodes[node].store.loseAnswers(1 + Int(chance.next() % 2))
+        case 17 where !mayAllDie: goBack()
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
+        }
+    }
+
+    /// The store loses what happened just before: a restart with older data, which every node sees or, as after a restore by hand, none. Less is
+    /// lost than a lease holds beyond a heartbeat.
+    private func goBack() {
+        nodes[0].store.rememberData()
+        for _ in 0..<Int(chance.next() % 4) {
+            act(faults: false)
+            pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(150)))
+        }
+        nodes[0].store.goBack()
+        guard chance.next() % 3 != 0 else { return }
+        for node in nodes where node.downUntil == nil {
+            node.downUntil = now + chance.span(in: .milliseconds(20)..<Span.milliseconds(200))
+            node.store.setHealth(.down("restarts"))
         }
     }
 

@@ -21,8 +21,12 @@ package final class MembersMachine {
     var connections = MemberConnections()
     var channels: [Name: MemberChannel] = [:]
     private var options: [[UInt8]: MembersOptions] = [:]
+    private var tickedAt = Instant(nanoseconds: 0)
     private var deadlines = DeadlineHeap<MemberChannel>()
     private var lingering = Queue<(channel: Name, user: Name, connection: UInt64, until: Instant)>()
+
+    /// Channels that nobody here is in any more, while a store that comes back with older data may have them again.
+    var emptied = Queue<(channel: Name, known: MembersKnown, at: Instant)>()
 
     var requests: [UInt64: Request] = [:]
     var requestEnds = Queue<(id: UInt64, at: Instant)>()
@@ -52,6 +56,9 @@ package final class MembersMachine {
     package static let listWithin = Span.seconds(3)
     /// What the store is known to have told must have been heard within this.
     static let heardWithin = Span.seconds(1)
+    /// What a store that comes back may have lost, as of presence; and of how many channels.
+    package static let lossMax = PresenceMachine.lossMax
+    package static let emptiedMax = 20_000
 
     package struct Numbers: Sendable {
         /// Frames for followers, by mode.
@@ -183,7 +190,7 @@ package final class MembersMachine {
 
     /// How many are in a channel, where this node knows it.
     package func occupancy(of channel: Name) -> UInt64? {
-        guard let channel = channels[channel], channel.sequence > 0 else { return nil }
+        guard let channel = channels[channel], channel.sequence > 0, !channel.isChecked else { return nil }
         if let view = channel.view, view.isLoaded, view.mode != .counts { return UInt64(view.members.count) }
         return channel.occupancy
     }
@@ -191,6 +198,7 @@ package final class MembersMachine {
     // MARK: Time
 
     package func tick(at now: Instant) {
+        tickedAt = now
         while let next = lingering.first, next.until <= now {
             _ = lingering.popFirst()
             guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
@@ -219,6 +227,7 @@ package final class MembersMachine {
             schedule(channel)
             removeIfUnused(channel)
         }
+        while isUp, let first = emptied.first, first.at + MembersMachine.lossMax < now { _ = emptied.popFirst() }
         sweep(at: now)
         numbers.channels = channels.count
     }
@@ -270,6 +279,8 @@ package final class MembersMachine {
 
     func removeIfUnused(_ channel: MemberChannel) {
         guard channel.isUnused, !channel.isGone else { return }
+        if channel.lastCall > 0 { emptied.append((channel.name, channel.known, tickedAt)) }
+        if emptied.count > MembersMachine.emptiedMax { _ = emptied.popFirst() }
         channel.isGone = true
         channels[channel.name] = nil
     }
