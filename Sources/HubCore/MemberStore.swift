@@ -15,12 +15,13 @@ package protocol MemberStore: AnyObject {
     func start(at now: Instant)
 
     /// The *members* script: how many devices users have in a channel on this node now, 0 for those that have left it. 50 at most, and all of
-    /// them either 0 or more: what leaves must go through when memory is full. Repeating it changes nothing. Answer: `changed`.
-    func change(_ users: [MemberCount], in channel: Name, tag: RequestTag, at now: Instant)
+    /// them either 0 or more: what leaves must go through when memory is full. Repeating it changes nothing. One at a time for each channel;
+    /// `tag.low` grows from call to call, and one that comes behind a later one changes nothing. Answer: `changed`.
+    func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant)
 
     /// The *memberlease* script: this node is still there. `isObserver`: it has no members there, and only looks after the others. Answer:
     /// `refreshed`.
-    func refresh(_ channel: Name, isObserver: Bool, tag: RequestTag, at now: Instant)
+    func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant)
 
     /// The *memberreap* script: takes out what a dead node left in a channel, 100 users a step, until nothing is left. Answer: `reaped`.
     func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant)
@@ -61,6 +62,19 @@ package struct MemberCount: Sendable, Hashable {
     }
 }
 
+/// What a node knows of a channel's members. A store that holds less went back: the channel begins anew there, above the known sequence.
+package struct MembersKnown: Sendable, Equatable {
+    /// The largest that it was told.
+    package var sequence: UInt64
+    /// `tag.low` of its own last change that was answered; 0: none since it met the channel.
+    package var call: UInt64
+
+    package init(sequence: UInt64 = 0, call: UInt64 = 0) {
+        self.sequence = sequence
+        self.call = call
+    }
+}
+
 /// Where a channel's members stand.
 package struct MembersTip: Sendable, Equatable {
     /// Grows with each change that's told; 0: the store knows nothing of the channel.
@@ -68,7 +82,7 @@ package struct MembersTip: Sendable, Equatable {
     /// The sequence that the channel began at: another one than before means that the store lost what nodes had said.
     package var begun: UInt64
     package var occupancy: UInt64
-    /// The store knew nothing of this node in this channel: what it said before doesn't count any more.
+    /// What this node said before doesn't stand there, or isn't sure to: all of it must be said again.
     package var isNew: Bool
 
     package init(sequence: UInt64, begun: UInt64, occupancy: UInt64, isNew: Bool) {
@@ -80,7 +94,7 @@ package struct MembersTip: Sendable, Equatable {
 }
 
 package struct MembersLease: Sendable, Equatable {
-    /// False: the store lost what this node said, or others took it for dead: all of it must be said again.
+    /// False: the store lost what this node said, or went back, or others took the node for dead: all of it must be said again.
     package var isKnown: Bool
     package var sequence: UInt64
     package var begun: UInt64

@@ -50,13 +50,13 @@ package final class RedisMemberStore: MemberStore {
         }
     }
 
-    package func change(_ users: [MemberCount], in channel: Name, tag: RequestTag, at now: Instant) {
+    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes && !users.isEmpty, "\(users.count) users in one call")
-        send(MembersCall(channel: channel, kind: .change(users), tag: tag))
+        send(MembersCall(channel: channel, kind: .change(users, known), tag: tag))
     }
 
-    package func refresh(_ channel: Name, isObserver: Bool, tag: RequestTag, at now: Instant) {
-        send(MembersCall(channel: channel, kind: .refresh(isObserver: isObserver), tag: tag))
+    package func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant) {
+        send(MembersCall(channel: channel, kind: .refresh(isObserver: isObserver, known), tag: tag))
     }
 
     package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {

@@ -48,6 +48,10 @@ package enum MemberStoreContract {
         MemberStoreCheck(
             name: "a sweep leaves a channel to whoever lives in it, and when that one has left the dead go too", run: besideTheLiving),
         MemberStoreCheck(name: "a sweep after a long time without any finds nobody dead for a hold", run: sweptLate),
+        MemberStoreCheck(
+            name: "where the store holds less than a node knows the channel begins anew, above what's known", run: wentBack),
+        MemberStoreCheck(name: "a call that comes behind a later one of its node changes nothing", run: lateCall),
+        MemberStoreCheck(name: "whose answer was lost, or what a node knows nothing of, is to be said again", run: lostAnswer),
         MemberStoreCheck(name: "names of all shapes come back as they are", run: names),
     ]
 
@@ -285,6 +289,59 @@ package enum MemberStoreContract {
         #expect(two.list()?.occupancy == 1 && two.toldBackends() == ["occupied"])
     }
 
+    private static func wentBack(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:back")
+        one.change(["alice": 1])
+        let tip = two.change(["bob": 1])!
+        #expect(one.refresh()?.isKnown == true)
+        // By the sequence that it was told, whether it has members there or only looks; by its own last call; by what it says next.
+        let ways: [(String, (MembersKnown) -> UInt64?)] = [
+            ("lease", { one.refresh(known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
+            ("look", { one.refresh(isObserver: true, known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
+            ("own call", { one.refresh(known: MembersKnown(sequence: $0.sequence, call: $0.call + 500))?.begun }),
+            ("join", { one.change(["alice": 1], known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
+            ("leave", { one.change(["dave": 0], known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
+        ]
+        var last = tip.sequence
+        for (count, (way, call)) in ways.enumerated() {
+            let known = MembersKnown(sequence: one.known.sequence, call: one.known.call)
+            let begun = call(known) ?? 0
+            #expect(begun > last && (way == "own call" || begun > known.sequence + 500), "\(way)")
+            #expect(two.refresh()?.isKnown == false, "\(way)")
+            two.change(["bob": 1])
+            one.change(["alice": 1])
+            #expect(Set(one.list()?.members.map(\.user) ?? []) == ["alice", "bob"], "\(way)")
+            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true, "\(way)")
+            last = one.list()?.sequence ?? 0
+            #expect(fixture.run { two.rejoins.count == count + 2 }, "\(way)")
+        }
+        #expect(!one.told.contains { $0.hasPrefix("left") })
+        #expect(one.toldBackends() == ["occupied"])
+    }
+
+    private static func lateCall(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:late-call")
+        one.change(["alice": 1, "bob": 1])
+        one.change(["alice": 0])
+        let late = one.change(["alice": 1], number: 1)
+        #expect(late?.isNew == true && late?.occupancy == 1)
+        #expect(two.list()?.members == [MemberEntry(user: "bob", devices: 1)])
+    }
+
+    private static func lostAnswer(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:unanswered")
+        one.change(["alice": 1])
+        let known = one.known
+        one.change(["bob": 1])
+        // As if that had never been answered.
+        #expect(one.refresh(known: known)?.isKnown == true, "it may be under way still")
+        #expect(one.change(["bob": 1], known: known)?.isNew == true)
+        #expect(one.change(["carol": 1])?.isNew == false)
+        let tip = one.change(["alice": 1], known: MembersKnown(sequence: one.known.sequence))
+        #expect(tip?.isNew == true && tip?.occupancy == 1, "what the node knows nothing of is gone: \(String(describing: tip))")
+        #expect(two.list()?.members == [MemberEntry(user: "alice", devices: 1)])
+    }
+
     private static func names(_ fixture: any MemberStoreFixture) {
         let (one, two) = MemberNode.pair(fixture, "a:b:{c}:1:2")
         let users = ["a:b", "0", "{x}", "böb", "1:1:x", String(repeating: "n", count: 255)].map { Name(validating: $0)! }
@@ -297,161 +354,4 @@ package enum MemberStoreContract {
     private static func expectChained(_ news: [MembersNews]) {
         for (before, after) in zip(news, news.dropFirst()) { #expect(after.sequence == before.sequence + 1) }
     }
-}
-
-/// One node of a check, in one channel: its store, what it told, and calls that wait for their answers.
-package final class MemberNode: MemberStoreDelegate {
-    package let store: any MemberStore
-    package let incarnation: Name
-    package let channel: Name
-    private let fixture: any MemberStoreFixture
-    private var lastTag: UInt64 = 0
-    private var isInsideCall = false
-    package private(set) var toldInsideCall = 0
-    private var tips: [RequestTag: Result<MembersTip, WireError>] = [:]
-    private var leases: [RequestTag: Result<MembersLease, WireError>] = [:]
-    private var reaps: [RequestTag: Result<Int, WireError>] = [:]
-    private var lists: [RequestTag: Result<MembersList, WireError>] = [:]
-    private var sweeps: [RequestTag: Result<MembersSwept, WireError>] = [:]
-    /// Users whom this node's sweeps took out.
-    package private(set) var sweptUsers = 0
-    /// Without the beginning.
-    package private(set) var news: [MembersNews] = []
-    package private(set) var rejoins: [MembersNews] = []
-    package private(set) var isUp = false
-    package private(set) var lastError: WireError?
-
-    package init(_ fixture: any MemberStoreFixture, _ incarnation: Name, _ channel: Name) {
-        self.fixture = fixture
-        self.incarnation = incarnation
-        self.channel = channel
-        store = fixture.makeMemberNode(incarnation: incarnation)
-        store.delegate = self
-        store.start(at: fixture.now)
-        _ = fixture.run { isUp }
-        fixture.carry(channel, on: store)
-    }
-
-    package static func pair(_ fixture: any MemberStoreFixture, _ channel: Name) -> (MemberNode, MemberNode) {
-        (MemberNode(fixture, "aaaaaaaaaaaa", channel), MemberNode(fixture, "bbbbbbbbbbbb", channel))
-    }
-
-    /// "joined alice 1", one for each user.
-    package var told: [String] { news.flatMap { one in one.users.map { "\(one.kind) \($0.user) \($0.devices)" } } }
-
-    private func call(_ body: (RequestTag) -> Void) -> RequestTag {
-        lastTag += 1
-        let tag = RequestTag(high: 7, low: lastTag)
-        isInsideCall = true
-        body(tag)
-        isInsideCall = false
-        return tag
-    }
-
-    private func answer<Value>(_ result: Result<Value, WireError>?) -> Value? {
-        if case .failure(let error)? = result { lastError = error }
-        return try? result?.get()
-    }
-
-    @discardableResult
-    package func change(_ users: [Name: UInt32]) -> MembersTip? {
-        let counts = users.map { MemberCount(user: $0.key, devices: $0.value) }
-        let tag = call { store.change(counts, in: channel, tag: $0, at: fixture.now) }
-        _ = fixture.run { tips[tag] != nil }
-        return answer(tips[tag])
-    }
-
-    package func refresh(isObserver: Bool = false) -> MembersLease? {
-        let tag = call { store.refresh(channel, isObserver: isObserver, tag: $0, at: fixture.now) }
-        _ = fixture.run { leases[tag] != nil }
-        return answer(leases[tag])
-    }
-
-    package func reap(_ node: Name) -> Int? {
-        let tag = call { store.reap(node, in: channel, tag: $0, at: fixture.now) }
-        _ = fixture.run { reaps[tag] != nil }
-        return answer(reaps[tag])
-    }
-
-    /// A sweep of the channel's partition; the next one is due when it returns.
-    package func sweep() -> MembersSwept? {
-        let partition = Partition.of(channel)
-        let tag = call { store.sweep(partition: partition, tag: $0, at: fixture.now) }
-        _ = fixture.run { sweeps[tag] != nil }
-        let swept = answer(sweeps[tag])
-        sweptUsers += swept?.users ?? 0
-        fixture.pass(.milliseconds(130))
-        return swept
-    }
-
-    /// Sweeps until `condition` holds; false: it never did.
-    package func sweeping(meanwhile: () -> Void = {}, atMost count: Int = 80, until condition: () -> Bool) -> Bool {
-        for _ in 0..<count {
-            meanwhile()
-            _ = sweep()
-            if condition() { return true }
-        }
-        return false
-    }
-
-    /// What backends are told of the channel so far: "occupied" and "vacated".
-    package func toldBackends() -> [String] {
-        let reader = HookReader()
-        fixture.memberHooks.hookDelegate = reader
-        let claim = HookClaim(holding: .take, lease: .seconds(60), limit: 1_000)
-        fixture.memberHooks.claim(claim, partition: Partition.of(channel), tag: RequestTag(high: 8, low: 1), at: fixture.now)
-        _ = fixture.run { reader.page != nil }
-        fixture.memberHooks.hookDelegate = nil
-        return reader.page?.events.filter { $0.name == channel }.map { $0.kind == .channelOccupied ? "occupied" : "vacated" } ?? ["nothing"]
-    }
-
-    package func list(cursor: String = "0", limit: Int = 100, whole: Int = 200) -> MembersList? {
-        let tag = call { store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: $0, at: fixture.now) }
-        _ = fixture.run { lists[tag] != nil }
-        return answer(lists[tag])
-    }
-
-    private func note() { if isInsideCall { toldInsideCall += 1 } }
-
-    package func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) {
-        note()
-        tips[tag] = result
-    }
-
-    package func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {
-        note()
-        leases[tag] = result
-    }
-
-    package func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {
-        note()
-        reaps[tag] = result
-    }
-
-    package func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {
-        note()
-        sweeps[tag] = result
-    }
-
-    package func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {
-        note()
-        lists[tag] = result
-    }
-
-    package func heard(_ news: MembersNews, channel: Name) {
-        note()
-        guard channel == self.channel else { return }
-        if case .rejoin = news.kind { rejoins.append(news) } else { self.news.append(news) }
-    }
-
-    package func memberStoreHealth(_ health: BackendHealth) {
-        note()
-        isUp = health == .up
-    }
-}
-
-private final class HookReader: HookQueueDelegate {
-    var page: HookPage?
-
-    func claimed(_ result: Result<HookPage, WireError>, partition: Int, tag: RequestTag) { page = try? result.get() }
 }

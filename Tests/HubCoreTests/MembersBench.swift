@@ -39,7 +39,7 @@ final class MembersBench {
 
     func changes() -> [(users: [MemberCount], tag: RequestTag)] {
         take().compactMap {
-            if case .change(let users, _, let tag) = $0 {
+            if case .change(let users, _, _, let tag) = $0 {
                 (users.sorted { $0.user.bytes.lexicographicallyPrecedes($1.user.bytes) }, tag)
             } else {
                 nil

@@ -33,7 +33,7 @@ import Testing
         bench.machine.left("c", connection: 1, at: bench.now)
         bench.machine.left("b", connection: 2, at: bench.now)
         bench.pass(.milliseconds(250))
-        let told = bench.take().compactMap { if case .change(let users, let channel, _) = $0 { (channel, users) } else { nil } }
+        let told = bench.take().compactMap { if case .change(let users, let channel, _, _) = $0 { (channel, users) } else { nil } }
         #expect(told.map(\.0) == ["b"])
         bench.machine.closed(connection: 1, isClean: true, at: bench.now)
         bench.machine.tick(at: bench.now + .seconds(1))
@@ -180,7 +180,7 @@ import Testing
         bench.say(bench.changes()[0].tag)
         var tags: [RequestTag] = []
         func refreshes() -> Int {
-            for case .refresh(_, let isObserver, let tag) in bench.take() {
+            for case .refresh(_, let isObserver, _, let tag) in bench.take() {
                 #expect(!isObserver)
                 tags.append(tag)
             }
@@ -215,7 +215,7 @@ import Testing
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         bench.say(bench.changes()[0].tag)
-        func refreshes() -> [RequestTag] { bench.take().compactMap { if case .refresh(_, _, let tag) = $0 { tag } else { nil } } }
+        func refreshes() -> [RequestTag] { bench.take().compactMap { if case .refresh(_, _, _, let tag) = $0 { tag } else { nil } } }
         bench.pass(.seconds(30))
         let first = refreshes()
         #expect(first.count == 1)

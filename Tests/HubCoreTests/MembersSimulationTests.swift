@@ -23,6 +23,11 @@ private final class MembersWorld {
         var followers: [Name: Follower] = [:]
         var pausedUntil = Instant(nanoseconds: 0)
         var downUntil: Instant?
+        /// Calls on their way to the store, and answers on their way back, each in order. News has a way of its own.
+        private var calls = Queue<(at: Instant, call: MembersAction)>()
+        private var answers = Queue<(at: Instant, answer: () -> Void)>()
+        /// Calls and answers arrive from then on, all of them.
+        var stalledUntil = Instant(nanoseconds: 0)
 
         init(_ incarnation: Name, _ world: MembersWorld, seed: UInt64) {
             self.incarnation = incarnation
@@ -36,15 +41,21 @@ private final class MembersWorld {
             store.start(at: world.now)
         }
 
-        func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) { machine.changed(result, tag: tag, at: world.now) }
+        func membersChanged(_ result: Result<MembersTip, WireError>, tag: RequestTag) {
+            later { [self] in machine.changed(result, tag: tag, at: world.now) }
+        }
         func membersRefreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag) {
-            machine.refreshed(result, tag: tag, at: world.now)
+            later { [self] in machine.refreshed(result, tag: tag, at: world.now) }
         }
-        func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) { machine.reaped(result, tag: tag, at: world.now) }
+        func membersReaped(_ result: Result<Int, WireError>, tag: RequestTag) {
+            later { [self] in machine.reaped(result, tag: tag, at: world.now) }
+        }
         func membersSwept(_ result: Result<MembersSwept, WireError>, partition: Int, tag: RequestTag) {
-            machine.swept(result, tag: tag, at: world.now)
+            later { [self] in machine.swept(result, tag: tag, at: world.now) }
         }
-        func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) { machine.listed(result, tag: tag, at: world.now) }
+        func membersListed(_ result: Result<MembersList, WireError>, tag: RequestTag) {
+            later { [self] in machine.listed(result, tag: tag, at: world.now) }
+        }
         func heard(_ news: MembersNews, channel: Name) { machine.heard(news, channel: channel, at: world.now) }
         func memberStoreHealth(_ health: BackendHealth) { machine.storeHealth(health, at: world.now) }
 
@@ -55,25 +66,44 @@ private final class MembersWorld {
                 store.setHealth(.up)
             }
             machine.tick(at: world.now)
-            carryOut()
+            takeActions()
+            while let next = calls.first, next.at <= world.now {
+                _ = calls.popFirst()
+                carryOut(next.call)
+            }
             store.advance(at: world.now)
-            carryOut()
+            while let next = answers.first, next.at <= world.now {
+                _ = answers.popFirst()
+                next.answer()
+            }
+            takeActions()
         }
 
-        private func carryOut() {
-            let now = world.now
+        private func takeActions() {
             for action in machine.takeActions() {
                 switch action {
-                case .change(let users, let channel, let tag): store.change(users, in: channel, tag: tag, at: now)
-                case .refresh(let channel, let isObserver, let tag): store.refresh(channel, isObserver: isObserver, tag: tag, at: now)
-                case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
-                case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
-                case .list(let channel, let cursor, let limit, let whole, let tag):
-                    store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
-                case .followed(let pages, let tag): followers[world.channels[Int(tag.low)]]?.began(pages[0], at: now)
+                case .followed(let pages, let tag): followers[world.channels[Int(tag.low)]]?.began(pages[0], at: world.now)
                 case .page(let result, let channel, _): followers[channel]?.asked(result)
-                case .push(let change, _): followers[change.channel]?.told(change, at: now)
+                case .push(let change, _): followers[change.channel]?.told(change, at: world.now)
+                default: calls.append((max(world.now + world.trip(), stalledUntil), action))
                 }
+            }
+        }
+
+        private func later(_ answer: @escaping () -> Void) { answers.append((max(world.now + world.trip(), stalledUntil), answer)) }
+
+        private func carryOut(_ call: MembersAction) {
+            let now = world.now
+            switch call {
+            case .change(let users, let channel, let known, let tag):
+                store.change(users, in: channel, known: known, tag: tag, at: now)
+            case .refresh(let channel, let isObserver, let known, let tag):
+                store.refresh(channel, isObserver: isObserver, known: known, tag: tag, at: now)
+            case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
+            case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
+            case .list(let channel, let cursor, let limit, let whole, let tag):
+                store.list(channel, cursor: cursor, limit: limit, whole: whole, tag: tag, at: now)
+            case .followed, .page, .push: break
             }
         }
 
@@ -185,6 +215,9 @@ private final class MembersWorld {
         }
     }
 
+    /// One way between a node and the store.
+    func trip() -> Span { chance.next() % 2 == 0 ? .zero : chance.span(in: .zero..<Span.milliseconds(60)) }
+
     func pass(_ span: Span) {
         let end = now + span
         while now < end {
@@ -199,7 +232,7 @@ private final class MembersWorld {
         let user = users[Int(chance.next() % UInt64(users.count))]
         let ids = nodes[node].connections.keys.filter { nodes[node].connections[$0]?.user != stable }.sorted()
         let id = ids.isEmpty ? nil : ids[Int(chance.next() % UInt64(ids.count))]
-        switch chance.next() % (faults ? 16 : 9) {
+        switch chance.next() % (faults ? 20 : 10) {
         case 0, 1, 2:
             let device: Name = chance.next() % 2 == 0 ? "phone" : "tablet"
             connect(user, device: device, to: node, channels: chance.next() % 3 == 0 ? Set(channels) : [channels[Int(chance.next() % 2)]])
@@ -220,23 +253,46 @@ private final class MembersWorld {
             nodes[node].machine.showed(shows, connection: id, at: now)
         case 7: nodes[node].follow(Int(chance.next() % 2))
         case 8: if node != 0 { nodes[node].unfollow(Int(chance.next() % 2)) }
-        case 9: nodes[node].store.dropFeed(1 + Int(chance.next() % 3))
-        case 10:
+        case 9:
+            // Nobody is taken for dead for it, but much happens while a call is under way.
+            nodes[node].stalledUntil = now + chance.span(in: .milliseconds(100)..<Span.milliseconds(node == 0 ? 300 : 1_200))
+        case 10: nodes[node].store.dropFeed(1 + Int(chance.next() % 3))
+        case 11:
             // The lease of these timers doesn't outlive a refused refresh and the pause behind it.
             guard node != 0 else { return }
             nodes[node].store.failNext(1 + Int(chance.next() % 2), with: WireError(.unavailable, "made to fail"))
-        case 11: if node != 0 { nodes[node].pausedUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(5)) }
-        case 12:
+        case 12: if node != 0 { nodes[node].pausedUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(5)) }
+        case 13:
             guard node != 0, nodes[node].downUntil == nil else { return }
             nodes[node].downUntil = now + chance.span(in: .milliseconds(200)..<Span.seconds(4))
             nodes[node].store.setHealth(.down("cut off"))
-        case 13 where mayAllDie: for place in nodes.indices { nodes[place] = makeNode() }
-        case 13: if chance.next() % 3 == 0 { nodes[0].store.loseAllData() }
-        case 14:
+        case 14 where mayAllDie: for place in nodes.indices { nodes[place] = makeNode() }
+        case 14: if chance.next() % 3 == 0 { nodes[0].store.loseAllData() }
+        case 15:
             // Killed: what it had is gone with it, and another one takes its place.
             guard node != 0 else { return }
             nodes[node] = makeNode()
+        case 16:
+            guard node != 0 else { return }
+            nodes[node].store.loseAnswers(1 + Int(chance.next() % 2))
+        case 17 where !mayAllDie: goBack()
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
+        }
+    }
+
+    /// The store loses what happened just before: a restart with older data, which every node sees or, as after a restore by hand, none. Less is
+    /// lost than a lease holds beyond a heartbeat.
+    private func goBack() {
+        nodes[0].store.rememberData()
+        for _ in 0..<Int(chance.next() % 4) {
+            act(faults: false)
+            pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(150)))
+        }
+        nodes[0].store.goBack()
+        guard chance.next() % 3 != 0 else { return }
+        for node in nodes where node.downUntil == nil {
+            node.downUntil = now + chance.span(in: .milliseconds(20)..<Span.milliseconds(200))
+            node.store.setHealth(.down("restarts"))
         }
     }
 

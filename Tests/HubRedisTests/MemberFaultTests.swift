@@ -185,6 +185,72 @@ import Testing
         #expect(dead == [two.incarnation])
     }
 
+    // MARK: Older data
+
+    @Test("a node that wakes while others take it out says all again, also when a join of its own comes first")
+    func wakesWhileReaped() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        // Two steps of a reap: bob is taken out already.
+        #expect(Self.run(client, "ZADD KEY 0 bbbbbbbbbbbb", Self.key(KeySpace.Kind.memberLeases)) == "0")
+        #expect(Self.run(client, "HDEL KEY bob", Self.key(KeySpace.Kind.memberNode, of: two)) == "1")
+        #expect(Self.run(client, "HDEL KEY bob", Self.key(KeySpace.Kind.memberUsers)) == "1")
+        #expect(two.change(["both": 0])?.isNew == true && two.refresh()?.isKnown == false)
+        #expect(two.change(["late": 1])?.isNew == true)
+        #expect(two.change(["bob": 1])?.isNew == false)
+        #expect(two.refresh()?.isKnown == true && one.reap(two.incarnation) == 0)
+        #expect(Set(one.list()?.members.map(\.user) ?? []) == ["alice", "both", "bob", "late"])
+    }
+
+    @Test("keys that went back make the channel begin anew, also when others have moved it past what was known", arguments: [0, 9])
+    func olderData(_ moves: Int) {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        let keys = [
+            Self.key(KeySpace.Kind.memberMeta), Self.key(KeySpace.Kind.memberUsers), Self.key(KeySpace.Kind.memberLeases),
+            Self.key(KeySpace.Kind.memberNode, of: one), Self.key(KeySpace.Kind.memberNode, of: two),
+        ]
+        func copy(_ from: (Int) -> [UInt8], _ to: (Int) -> [UInt8]) {
+            for place in keys.indices {
+                _ = client.text([[UInt8]("COPY".utf8), from(place), to(place), [UInt8]("REPLACE".utf8)])
+            }
+        }
+        copy({ keys[$0] }, { [UInt8]("kept\($0)".utf8) })
+        two.change(["bob": 0])
+        let last = two.change(["carol": 1])!
+        copy({ [UInt8]("kept\($0)".utf8) }, { keys[$0] })
+        let third = MemberNode(fixture, "cccccccccccc", Self.channel)
+        // Who never heard of what was lost.
+        for number in 0..<moves { third.change(["x": UInt32(number % 2 + 1)]) }
+        let lease = two.refresh()
+        #expect(lease?.isKnown == false && lease.map { $0.begun > last.sequence } == true)
+        two.change(["both": 1, "carol": 1])
+        one.change(["alice": 1, "both": 2])
+        if moves > 0 { third.change(["x": 1]) }
+        let users = Set(one.list()?.members.map(\.user) ?? [])
+        #expect(users.subtracting(["x"]) == ["alice", "both", "carol"], "\(users)")
+        #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+        #expect(one.toldBackends() == ["occupied"])
+    }
+
+    @Test("where memory is full too, a lease finds that the store went back")
+    func olderAndFull() {
+        let fixture = RedisFixture()
+        let (one, two) = MemberNode.pair(fixture, Self.channel)
+        Self.sayAgain(one, two)
+        let client = fixture.server.client()
+        client.text("CONFIG", "SET", "maxmemory", "1")
+        let lease = one.refresh(known: MembersKnown(sequence: one.known.sequence + 100, call: one.known.call))
+        #expect(lease?.isKnown == false && lease?.occupancy == 0)
+        client.text("CONFIG", "SET", "maxmemory", "0")
+        Self.sayAgain(one, two)
+        #expect(one.list()?.occupancy == 3)
+    }
+
     // MARK: Sweeps
 
     static func partitionKey(_ kind: StaticString) -> [UInt8] { KeySpace(prefix: "hub")!.key(Partition.of(channel), kind) }

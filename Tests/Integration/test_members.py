@@ -224,6 +224,82 @@ def test_members_stay_through_a_restart_of_redis_without_data(start):
         assert again.is_running
 
 
+# Leases that outlive a stall.
+UNHURRIED = FAST | {"presence.heartbeat": "2400ms", "presence.lease": "7200ms", "presence.userTTL": "30s", "presence.gapMax": "3200ms", "presence.hold": "4s"}
+
+
+def listed(hub, channel):
+    page = request(f"{hub.url}/v1/channels/{channel.replace(':', '%3A')}/members")[2]
+    return {member["user"]: member["devices"] for member in page["members"]}
+
+
+def test_who_leaves_while_the_call_that_says_they_came_is_under_way_is_gone(start):
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings=UNHURRIED) for name in ("n1", "n2"))
+    with Client(two, "watcher") as watcher:
+        room = Room(watcher, "room:w")
+        room.until({"watcher": 1})
+        crowd = {user: Client(one, user) for user in ("unsubscribes", "leaves", "stays")}
+        for client in crowd.values():
+            client.send({"type": "subscribe", "id": 800, "channel": "room:w"})
+        for client in crowd.values():
+            client.expect(type="ack", id=800)
+        redis.command("CLIENT", "PAUSE", "1800", "ALL")
+        time.sleep(0.9)
+        crowd["unsubscribes"].send({"type": "unsubscribe", "id": 801, "channel": "room:w"})
+        crowd["leaves"].leave()
+        room.until({"watcher": 1, "stays": 1})
+        eventually(lambda: listed(one, "room:w") == {"watcher": 1, "stays": 1}, 15, "those who went are gone")
+        for message in watcher.gather(6):
+            if message["type"] == "members":
+                room.apply(message)
+        assert room.members == listed(one, "room:w") == listed(two, "room:w") == {"watcher": 1, "stays": 1}
+        for client in (crowd["unsubscribes"], crowd["stays"]):
+            client.leave()
+
+
+def test_members_are_right_after_redis_comes_back_with_older_data(start):
+    redis = start(RedisServer)
+    one, two = hubs = [start(Hub, name=name, redis=redis.url, settings=UNHURRIED) for name in ("n1", "n2")]
+    with Client(one, "watcher") as watcher:
+        room = Room(watcher, "room:o")
+        crowd = {user: Client(two, user) for user in ("stays", "leaves", "unsubscribes", "hides")}
+        for client in crowd.values():
+            client.subscribe("room:o")
+        crowd["leaves"].subscribe("room:alone")
+        room.until({"watcher": 1, **{user: 1 for user in crowd}})
+        eventually(lambda: listed(two, "room:alone") == {"leaves": 1}, what="alone")
+        assert redis.command("SAVE") == "+OK"
+        crowd["leaves"].leave()
+        crowd["unsubscribes"].request("unsubscribe", channel="room:o")
+        crowd["hides"].request("presence", payload={"status": "invisible"})
+        late, tablet = Client(two, "late"), Client(two, "stays", device="second")
+        for client in (late, tablet):
+            client.subscribe("room:o")
+        truth = {"watcher": 1, "stays": 2, "late": 1}
+        room.until(truth)
+        eventually(lambda: listed(two, "room:alone") == {}, what="nobody is left")
+        redis.kill()
+        start(RedisServer, port=redis.port)
+        for hub in hubs:
+            hub.wait_ready()
+        told = len(room.frames)
+        # Within a look at each channel; long before a lease has ended.
+        eventually(lambda: listed(two, "room:o") == truth and listed(two, "room:alone") == {}, 3, "all is said again")
+        for message in watcher.gather(8):
+            if message["type"] == "members":
+                room.apply(message)
+        assert room.frames[told:] == [], "nobody came, nobody went"
+        assert listed(one, "room:o") == listed(two, "room:o") == truth
+        with Client(two, "new") as new:
+            answer = new.request("subscribe", channel="room:o", members=True)
+            assert {member["user"] for member in answer["members"]} - {"new"} == set(truth)
+            assert answer["sequence"] > room.sequence
+        room.until(truth | {"new": 1})
+        for client in (crowd["stays"], crowd["unsubscribes"], crowd["hides"], late, tablet):
+            client.leave()
+
+
 def test_a_growing_channel_goes_from_single_changes_to_batches_to_counts_and_back(start):
     redis = start(RedisServer)
     settings = FAST | {"namespaces.hall.members.threshold": "20"}

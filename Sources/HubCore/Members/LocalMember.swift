@@ -38,7 +38,7 @@ struct LocalMember {
 
     var isEmpty: Bool { !isSole && several == nil }
 
-    /// What the store was told last; `unknown` when that isn't sure.
+    /// What the store was told last and has answered; `unknown` while a call says it, and when that isn't sure.
     var stored: Int64 {
         get { Int64(told) }
         set { told = Int32(clamping: newValue) }

@@ -17,8 +17,8 @@ final class MemberChannel {
     var begun: UInt64 = 0
     var occupancy: UInt64 = 0
     var reaps = 0
-    /// The store stood below this sequence, and still does if nothing has moved by the next refresh: it was rolled back.
-    var aheadAt: UInt64?
+    /// The number of the node's own last call that was answered.
+    var lastCall: UInt64 = 0
     /// What's heard by then must have got so far, or something was lost.
     var expected: UInt64 = 0
 
@@ -42,6 +42,8 @@ final class MemberChannel {
     /// The last call couldn't carry all.
     var hasMore = false
     var isRefreshing = false
+    /// Nobody is left here, but the store went away since: perhaps it's back with those who were.
+    var isChecked = false
     var isGone = false
 
     private final class Viewing {
@@ -78,7 +80,9 @@ final class MemberChannel {
         return due
     }
 
-    var isUnused: Bool { users.isEmpty && followers == 0 && !isInFlight }
+    var isUnused: Bool { users.isEmpty && followers == 0 && !isInFlight && !isChecked }
+    /// A store that holds less went back.
+    var known: MembersKnown { MembersKnown(sequence: max(sequence, expected), call: lastCall) }
     /// The store should know this node here.
     var hasMembers: Bool { users.contains { $0.member.stored != 0 } }
 

@@ -5,8 +5,8 @@ import HubWire
 /// through the input of the same name.
 package enum MembersAction: Sendable, Equatable {
     // For the store.
-    case change([MemberCount], channel: Name, tag: RequestTag)
-    case refresh(channel: Name, isObserver: Bool, tag: RequestTag)
+    case change([MemberCount], channel: Name, known: MembersKnown, tag: RequestTag)
+    case refresh(channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag)
     case reap(node: Name, channel: Name, tag: RequestTag)
     case sweep(partition: Int, tag: RequestTag)
     case list(channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag)

@@ -90,6 +90,7 @@ extension MembersMachine {
     func read(_ channel: MemberChannel, at now: Instant) {
         guard isUp, let view = channel.view, !view.isReading else { return }
         channel.view?.isReading = true
+        channel.view?.begunAtRead = channel.begun
         channel.view?.held = []
         channel.view?.hasOverflowed = false
         channel.readAt = nil
@@ -138,10 +139,16 @@ extension MembersMachine {
 
     private func take(_ list: MembersList, _ channel: MemberChannel, at now: Instant) {
         guard var view = channel.view else { return }
+        let wasCounts = view.isLoaded && view.mode == .counts
+        guard isBelieved(list, channel, view, wasCounts: wasCounts) else {
+            channel.view?.isReading = false
+            channel.view?.held = []
+            channel.readAt = now + MembersMachine.collect
+            return check(channel, at: now)
+        }
         if list.begun != channel.begun { beganAnew(channel, list.begun, at: now) }
         view.isReading = false
-        let wasCounts = view.isLoaded && view.mode == .counts
-        if wasCounts && channel.sequence > list.sequence {
+        if wasCounts && list.begun != 0 && channel.sequence > list.sequence {
             // Counts went on while it was read: as a page it's as good as any, as a list it isn't.
             view.page = list
             view.pageAt = now
@@ -150,7 +157,7 @@ extension MembersMachine {
             answerWaiting(channel)
             return schedule(channel)
         }
-        channel.sequence = list.sequence
+        channel.sequence = max(channel.sequence, list.sequence)
         channel.occupancy = list.occupancy
         let mode = MembersView.mode(for: list.occupancy, threshold: channel.threshold, now: view.mode)
         if list.cursor != nil || mode == .counts {
@@ -159,7 +166,7 @@ extension MembersMachine {
             view.page = list
             view.pageAt = now
             if isSwitch { channel.flushAt = nil }
-            if !view.isLoaded { view.shown = list.sequence }
+            if !view.isLoaded { view.shown = channel.sequence }
             view.isLoaded = true
             channel.view = view
             let isDue = isSwitch || view.owesList
@@ -178,7 +185,7 @@ extension MembersMachine {
                 view.mode = mode
                 view.isLoaded = true
                 view.before = [:]
-                view.shown = list.sequence
+                view.shown = channel.sequence
             }
             channel.view = view
             if view.owesList { channel.flushAt = nil }
@@ -191,6 +198,13 @@ extension MembersMachine {
         if view.hasOverflowed, channel.view?.mode != .counts { channel.readAt = channel.readAt ?? now }
         answerWaiting(channel)
         schedule(channel)
+    }
+
+    /// False: it's behind what's known, because the channel began anew while it was read, or because the store went back.
+    private func isBelieved(_ list: MembersList, _ channel: MemberChannel, _ view: MembersView, wasCounts: Bool) -> Bool {
+        // Counts go on while a list is read.
+        if list.begun == channel.begun { return list.begun == 0 || wasCounts || list.sequence >= channel.sequence }
+        return list.begun == 0 ? channel.begun == view.begunAtRead : list.sequence >= channel.known.sequence
     }
 
     /// Something wasn't heard.

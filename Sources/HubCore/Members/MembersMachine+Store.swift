@@ -41,6 +41,8 @@ extension MembersMachine {
             let count = MemberCount(user: user, devices: member.devices)
             // Those who leave go by themselves: that's never refused for want of memory.
             if batch.count < MemberLimits.changes, batch.first.map({ ($0.devices > 0) == (count.devices > 0) }) ?? true {
+                // Until it's answered it's neither what it was nor what is wanted: who goes meanwhile, or comes back, is to be said too.
+                channel.users[user]?.stored = LocalMember.unknown
                 channel.users[user]?.isDirty = false
                 batch.append(count)
             } else {
@@ -51,7 +53,7 @@ extension MembersMachine {
         channel.hasMore = !rest.isEmpty
         guard !batch.isEmpty else { return }
         channel.isInFlight = true
-        actions.append(.change(batch, channel: channel.name, tag: open(.change(channel, batch), at: now)))
+        actions.append(.change(batch, channel: channel.name, known: channel.known, tag: open(.change(channel, batch), at: now)))
         seeToRefresh(channel, at: now)
     }
 
@@ -65,8 +67,11 @@ extension MembersMachine {
             return failed(request, result.error, at: now)
         }
         channel.isInFlight = false
+        channel.lastCall = tag.low
+        // If the channel has begun anew since, it was said for the beginning before. A store without the channel (0) has no members there.
+        let counts = tip.begun == 0 || tip.begun >= channel.begun
         for count in batch {
-            channel.users[count.user]?.stored = Int64(count.devices)
+            if counts { channel.users[count.user]?.stored = Int64(count.devices) }
             touch(count.user, in: channel, at: now)
         }
         // A heartbeat that fell due while this was on its way found nobody here.
@@ -83,13 +88,14 @@ extension MembersMachine {
     // MARK: Leases
 
     func refresh(_ channel: MemberChannel, at now: Instant) {
-        guard isUp, channel.hasMembers || channel.followers != 0 else { return }
+        guard isUp, channel.hasMembers || channel.followers != 0 || channel.isChecked else { return }
         channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
         // One that's under way does for this time.
         guard !channel.isRefreshing else { return }
         channel.isRefreshing = true
         actions.append(
-            .refresh(channel: channel.name, isObserver: !channel.hasMembers, tag: open(.refresh(channel), at: now)))
+            .refresh(
+                channel: channel.name, isObserver: !channel.hasMembers, known: channel.known, tag: open(.refresh(channel), at: now)))
     }
 
     package func refreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag, at now: Instant) {
@@ -98,15 +104,9 @@ extension MembersMachine {
             return failed(request, result.error, at: now)
         }
         channel.isRefreshing = false
+        channel.isChecked = false
         guard !channel.isGone else { return }
         if !lease.isKnown { sayAgain(channel, at: now, after: .zero) }
-        let isBelow = lease.begun == channel.begun && lease.sequence < channel.sequence
-        if isBelow && channel.aheadAt == channel.sequence {
-            // Nothing has moved since it was found so: it's no late answer, the store went back.
-            channel.sequence = lease.sequence
-            missed(channel, at: now)
-        }
-        channel.aheadAt = isBelow ? channel.sequence : nil
         learn(channel, begun: lease.begun, sequence: lease.sequence, occupancy: lease.occupancy, at: now)
         if channel.reaps == 0 {
             for node in lease.dead {
@@ -120,6 +120,13 @@ extension MembersMachine {
             let at = now + end + chance.span(in: .milliseconds(1)..<max(spread, .milliseconds(2)))
             channel.refreshAt = min(channel.refreshAt ?? .distantFuture, at)
         }
+        schedule(channel)
+        removeIfUnused(channel)
+    }
+
+    /// What's heard or read doesn't fit what's known: a lease, which says what that is, decides.
+    func check(_ channel: MemberChannel, at now: Instant) {
+        channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + chance.span(in: .zero..<MembersMachine.collect))
         schedule(channel)
     }
 
@@ -160,12 +167,7 @@ extension MembersMachine {
         case .change(let channel, let batch):
             // Whether it took effect isn't known; what is so by then goes out again.
             channel.isInFlight = false
-            for count in batch where channel.users[count.user] != nil {
-                channel.users[count.user]?.stored = LocalMember.unknown
-                guard channel.users[count.user]?.isDirty == false else { continue }
-                channel.users[count.user]?.isDirty = true
-                channel.dirty.append(count.user)
-            }
+            for count in batch { touch(count.user, in: channel, at: now) }
             channel.collectAt = now + MembersMachine.pace
             schedule(channel)
         case .refresh(let channel):
@@ -189,6 +191,13 @@ extension MembersMachine {
         }
         for partition in sweeps.indices { sweeps[partition].next = now + chance.span(in: .zero..<timers.memberSweepInterval.scaled(by: 2)) }
         let spread = min(.seconds(5), timers.heartbeat.scaled(by: 1.0 / 6))
+        // It may have gone back to when these had somebody.
+        while let one = emptied.popFirst() {
+            let channel = channel(one.channel)
+            channel.isChecked = true
+            channel.sequence = max(channel.sequence, one.known.sequence)
+            channel.lastCall = max(channel.lastCall, one.known.call)
+        }
         for channel in channels.values {
             if !channel.dirty.isEmpty && !channel.isInFlight { channel.collectAt = now }
             channel.refreshAt = now + chance.span(in: .zero..<spread)
@@ -202,7 +211,17 @@ extension MembersMachine {
 
     /// An answer says where the channel stands. Who follows hears it from the channel itself, or has missed it.
     func learn(_ channel: MemberChannel, begun: UInt64, sequence: UInt64, occupancy: UInt64, at now: Instant) {
-        if begun != channel.begun { beganAnew(channel, begun, at: now) }
+        if begun != channel.begun {
+            if begun == 0 {
+                // It knows nothing of the channel, or the answer is late: the list tells.
+                if channel.view != nil { channel.readAt = channel.readAt ?? now }
+                return
+            }
+            guard sequence >= channel.known.sequence else { return check(channel, at: now) }
+            beganAnew(channel, begun, at: now)
+            // Its beginning may not have been heard, nor what followed.
+            if channel.view != nil { channel.readAt = channel.readAt ?? now + MembersMachine.collect }
+        }
         guard sequence > channel.sequence else {
             if sequence == channel.sequence { channel.occupancy = occupancy }
             return
@@ -216,14 +235,14 @@ extension MembersMachine {
         }
     }
 
-    /// The store knows nothing of before. Members whom followers were shown aren't gone: their nodes say so again, within a hold.
+    /// The store knows nothing of before. Members whom followers were shown aren't gone: their nodes say so again, within a hold. `begun` is 0
+    /// when it knows nothing at all.
     func beganAnew(_ channel: MemberChannel, _ begun: UInt64, at now: Instant) {
         let isFirst = channel.begun == 0
         channel.begun = begun
         channel.expected = 0
         guard !isFirst else { return }
-        channel.sequence = begun
-        channel.aheadAt = nil
+        channel.sequence = begun == 0 ? channel.sequence + 1 : max(channel.sequence, begun)
         channel.occupancy = 0
         if let view = channel.view, view.isLoaded, view.mode == .counts || !view.members.isEmpty { channel.warmUntil = now + timers.hold }
     }
@@ -231,6 +250,8 @@ extension MembersMachine {
     package func heard(_ news: MembersNews, channel name: Name, at now: Instant) {
         guard let channel = channels[name] else { return }
         if case .rejoin(let by) = news.kind {
+            // One below what's known is that of a store that went back: a lease makes it begin above.
+            guard news.sequence >= channel.known.sequence || news.sequence == channel.begun else { return check(channel, at: now) }
             if news.sequence != channel.begun { beganAnew(channel, news.sequence, at: now) }
             channel.sequence = max(channel.sequence, news.sequence)
             // Whoever found out has begun to.

@@ -7,7 +7,8 @@ import HubWire
 /// The shell calls inputs as they happen, `tick` at least every 100 ms, and `takeActions` at the end of each turn.
 ///
 /// - *Level-triggered*: for each user and channel the machine keeps how many devices are there and what the store was told; where the two
-///   differ, what is there now is sent, 200 ms after the first change, one call a channel at a time, again until the store says yes.
+///   differ, what is there now is sent, 200 ms after the first change, one call a channel at a time, again until the store says yes. What a
+///   call says is unknown until it's answered.
 /// - *Who went without a goodbye* is a member for presence's grace still: a page that's loaded again is no change at all.
 /// - *Followers* are shown a view: one list and then frames of changes for all of them, at most four a second. What the store tells is
 ///   numbered; a number that's missing makes the view read the list again, and the difference is told like any change.
@@ -20,8 +21,12 @@ package final class MembersMachine {
     var connections = MemberConnections()
     var channels: [Name: MemberChannel] = [:]
     private var options: [[UInt8]: MembersOptions] = [:]
+    private var tickedAt = Instant(nanoseconds: 0)
     private var deadlines = DeadlineHeap<MemberChannel>()
     private var lingering = Queue<(channel: Name, user: Name, connection: UInt64, until: Instant)>()
+
+    /// Channels that nobody here is in any more, while a store that comes back with older data may have them again.
+    var emptied = Queue<(channel: Name, known: MembersKnown, at: Instant)>()
 
     var requests: [UInt64: Request] = [:]
     var requestEnds = Queue<(id: UInt64, at: Instant)>()
@@ -51,6 +56,9 @@ package final class MembersMachine {
     package static let listWithin = Span.seconds(3)
     /// What the store is known to have told must have been heard within this.
     static let heardWithin = Span.seconds(1)
+    /// What a store that comes back may have lost, as of presence; and of how many channels.
+    package static let lossMax = PresenceMachine.lossMax
+    package static let emptiedMax = 20_000
 
     package struct Numbers: Sendable {
         /// Frames for followers, by mode.
@@ -182,7 +190,7 @@ package final class MembersMachine {
 
     /// How many are in a channel, where this node knows it.
     package func occupancy(of channel: Name) -> UInt64? {
-        guard let channel = channels[channel], channel.sequence > 0 else { return nil }
+        guard let channel = channels[channel], channel.sequence > 0, !channel.isChecked else { return nil }
         if let view = channel.view, view.isLoaded, view.mode != .counts { return UInt64(view.members.count) }
         return channel.occupancy
     }
@@ -190,6 +198,7 @@ package final class MembersMachine {
     // MARK: Time
 
     package func tick(at now: Instant) {
+        tickedAt = now
         while let next = lingering.first, next.until <= now {
             _ = lingering.popFirst()
             guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
@@ -218,6 +227,7 @@ package final class MembersMachine {
             schedule(channel)
             removeIfUnused(channel)
         }
+        while isUp, let first = emptied.first, first.at + MembersMachine.lossMax < now { _ = emptied.popFirst() }
         sweep(at: now)
         numbers.channels = channels.count
     }
@@ -269,6 +279,8 @@ package final class MembersMachine {
 
     func removeIfUnused(_ channel: MemberChannel) {
         guard channel.isUnused, !channel.isGone else { return }
+        if channel.lastCall > 0 { emptied.append((channel.name, channel.known, tickedAt)) }
+        if emptied.count > MembersMachine.emptiedMax { _ = emptied.popFirst() }
         channel.isGone = true
         channels[channel.name] = nil
     }

@@ -15,6 +15,8 @@ struct MembersView {
     var lastFrame: Instant?
     var isLoaded = false
     var isReading = false
+    /// The channel's beginning when that began.
+    var begunAtRead: UInt64 = 0
     /// Heard while the list is being read.
     var held: [MembersNews] = []
     /// Some were let go: the list must be read again.

@@ -7,11 +7,19 @@ struct Faults {
     var failures = 0
     var failure = WireError(.unavailable, "made to fail", retryAfter: 2_000)
     var isDown = false
+    var answersLost = 0
 
     mutating func refusal() -> WireError? {
         if isDown { return failure }
         guard failures > 0 else { return nil }
         failures -= 1
+        return failure
+    }
+
+    /// What takes the place of an answer to what was carried out.
+    mutating func lost() -> WireError? {
+        guard answersLost > 0 else { return nil }
+        answersLost -= 1
         return failure
     }
 

@@ -18,15 +18,17 @@ package final class MemoryMemberStore: MemberStore {
 
     package func start(at now: Instant) { outputs.append(.health(.up)) }
 
-    package func change(_ users: [MemberCount], in channel: Name, tag: RequestTag, at now: Instant) {
+    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes, "\(users.count) users in one call")
         if let error = faults.refusal() { return outputs.append(.changed(.failure(error), tag)) }
-        outputs.append(.changed(members.change(users, in: channel, by: node, at: now), tag))
+        let result = members.change(users, in: channel, by: node, known: known, call: tag.low, at: now)
+        outputs.append(.changed(faults.lost().map { .failure($0) } ?? result, tag))
     }
 
-    package func refresh(_ channel: Name, isObserver: Bool, tag: RequestTag, at now: Instant) {
+    package func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.refreshed(.failure(error), tag)) }
-        outputs.append(.refreshed(.success(members.refresh(channel, by: node, isObserver: isObserver, at: now)), tag))
+        let lease = members.refresh(channel, by: node, isObserver: isObserver, known: known, at: now)
+        outputs.append(.refreshed(faults.lost().map { .failure($0) } ?? .success(lease), tag))
     }
 
     package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {
@@ -96,8 +98,17 @@ extension MemoryMemberStore {
         faults.failure = error
     }
 
+    /// The next `count` calls that say who is there, or that this node is, are carried out, and their answers don't come.
+    package func loseAnswers(_ count: Int) { faults.answersLost += count }
+
     /// All nodes' members are gone, as after a restart of Redis without data.
     package func loseAllData() { members.loseAllData() }
+
+    /// What all nodes have said so far, to come back to.
+    package func rememberData() { members.remember() }
+
+    /// As after a restart of Redis with older data.
+    package func goBack() { members.goBack() }
 
     /// Down: every call is refused, and nothing is heard.
     package func setHealth(_ health: BackendHealth) {

@@ -7,6 +7,8 @@ package final class MemoryMembers {
     struct Node {
         /// Distant past: others have begun to take it out.
         var deadline = Instant(nanoseconds: 0)
+        /// The number of its last call.
+        var call: UInt64 = 0
         var users: [Name: UInt32] = [:]
     }
 
@@ -24,6 +26,16 @@ package final class MemoryMembers {
             self.sequence = sequence
             begun = sequence
             self.ends = ends
+        }
+
+        init(_ other: Channel) {
+            (nodes, sums, sequence, begun) = (other.nodes, other.sums, other.sequence, other.begun)
+            (ends, holdUntil) = (other.ends, other.holdUntil)
+        }
+
+        /// The store went back.
+        func isBehind(_ known: MembersKnown, of node: Name) -> Bool {
+            sequence < known.sequence || nodes[node].map { $0.call < known.call } ?? false
         }
 
         /// Devices of each user, by what all nodes say.
@@ -61,6 +73,7 @@ package final class MemoryMembers {
     private var memberships = 0
     private(set) var channels: [Name: Channel] = [:]
     private var occupied = OccupiedChannels()
+    private var remembered: (channels: [Name: Channel], occupied: OccupiedChannels, memberships: Int)?
     private var walk: [Name] = []
     private var patrol: Patrol
     /// Whoever hears what happens in channels.
@@ -84,30 +97,47 @@ package final class MemoryMembers {
 
     // MARK: The scripts
 
-    func change(_ users: [MemberCount], in name: Name, by node: Name, at now: Instant) -> Result<MembersTip, WireError> {
+    func change(_ users: [MemberCount], in name: Name, by node: Name, known: MembersKnown, call: UInt64, at now: Instant)
+        -> Result<MembersTip, WireError>
+    {
         let joins = users.contains { $0.devices > 0 }
         guard !joins || memberships + users.count <= membershipsMax else {
             return .failure(WireError(.storeFull, "the embedded store holds as many members as it may", retryAfter: 2_000))
         }
-        guard let channel = channel(name, at: now) ?? (joins ? begin(name, by: node, at: now) : nil) else {
+        guard var channel = channel(name, at: now) ?? (joins ? begin(name, by: node, above: known.sequence, at: now) : nil) else {
             return .success(MembersTip(sequence: 0, begun: 0, occupancy: 0, isNew: true))
         }
-        let isNew = channel.nodes[node] == nil
+        let said = channel.nodes[node]
+        var isUnsure = said?.call != known.call
+        if let said, said.call > call {
+            // A later call was here before this one.
+            return .success(
+                MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), isNew: true))
+        }
+        if channel.isBehind(known, of: node) || (said != nil && known.call == 0) {
+            channel = begin(name, by: node, above: known.sequence, at: now)
+            isUnsure = true
+        }
         let wasEmpty = channel.isEmpty
         if joins { occupied.move(name, to: now + timers.lease) }
         var changes = Changes()
         channel.change(node) { said in
             if joins { said.deadline = now + timers.lease }
+            said.call = call
             for count in users { set(count.user, to: count.devices, of: &said, in: channel, &changes) }
         }
         channel.ends = now + MemberLimits.ttl
         tell(changes, of: name, channel, wasEmpty: wasEmpty, at: now)
-        return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), isNew: isNew))
+        return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), isNew: isUnsure))
     }
 
-    func refresh(_ name: Name, by node: Name, isObserver: Bool, at now: Instant) -> MembersLease {
+    func refresh(_ name: Name, by node: Name, isObserver: Bool, known: MembersKnown, at now: Instant) -> MembersLease {
         guard let channel = channel(name, at: now) else {
             return MembersLease(isKnown: isObserver, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: [])
+        }
+        if channel.isBehind(known, of: node) {
+            let anew = begin(name, by: node, above: known.sequence, at: now)
+            return MembersLease(isKnown: false, sequence: anew.sequence, begun: anew.begun, occupancy: 0, othersEnd: nil, dead: [])
         }
         channel.ends = now + MemberLimits.ttl
         if !isObserver {
@@ -199,6 +229,13 @@ package final class MemoryMembers {
         memberships = 0
     }
 
+    func remember() { remembered = (channels.mapValues { Channel($0) }, occupied, memberships) }
+
+    func goBack() {
+        guard let remembered else { return }
+        (channels, occupied, memberships) = (remembered.channels.mapValues { Channel($0) }, remembered.occupied, remembered.memberships)
+    }
+
     // MARK: Rules
 
     private struct Changes {
@@ -262,10 +299,14 @@ package final class MemoryMembers {
         return nil
     }
 
-    private func begin(_ name: Name, by node: Name, at now: Instant) -> Channel {
+    private func begin(_ name: Name, by node: Name, above known: UInt64, at now: Instant) -> Channel {
         // What clients are told says no more of the time than last seen does.
         let moment = milliseconds(at: now)
-        let sequence = moment - moment % timers.sequenceStep + UInt64.random(in: 0..<timers.sequenceStep)
+        let start = moment - moment % timers.sequenceStep + UInt64.random(in: 0..<timers.sequenceStep)
+        let sequence = max(start, known + 1, (channels[name]?.sequence ?? 0) + 1)
+        forget(name)
+        // If nobody says so again, a sweep finds it.
+        occupied.move(name, to: now + timers.lease)
         let channel = Channel(sequence: sequence, ends: now + MemberLimits.ttl)
         channels[name] = channel
         hand(MembersNews(kind: .rejoin(by: node), sequence: channel.sequence, occupancy: 0), to: name)

@@ -7,8 +7,10 @@ extension Backplane: MemberStoreDelegate {
     func carryOutMembers() {
         for action in members.takeActions() {
             switch action {
-            case .change(let users, let channel, let tag): memberStore.change(users, in: channel, tag: tag, at: now)
-            case .refresh(let channel, let isObserver, let tag): memberStore.refresh(channel, isObserver: isObserver, tag: tag, at: now)
+            case .change(let users, let channel, let known, let tag):
+                memberStore.change(users, in: channel, known: known, tag: tag, at: now)
+            case .refresh(let channel, let isObserver, let known, let tag):
+                memberStore.refresh(channel, isObserver: isObserver, known: known, tag: tag, at: now)
             case .reap(let dead, let channel, let tag):
                 log.info("members.reap", ["channel": "\(channel)", "node": "\(dead)"])
                 memberStore.reap(dead, in: channel, tag: tag, at: now)

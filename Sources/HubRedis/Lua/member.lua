@@ -17,7 +17,9 @@ if (not q or not begun) and redis.call('EXISTS', META) == 1 then
   return redis.error_reply('FOREIGN the key of members holds a hash that is not a hub\'s')
 end
 local occupancy = redis.call('HLEN', USERS)
-local said = redis.call('HGET', SAID, '')
+-- Under the empty name: the beginning that the node said it for, and the number of its last call.
+local said, call = string.match(redis.call('HGET', SAID, '') or '', '^(%d+):?(%d*)$')
+call = tonumber(call or '') or 0
 redis.call('ZSCORE', LEASES, '')
 redis.call('ZSCORE', OCCUPIED, '')
 
@@ -25,7 +27,8 @@ redis.call('ZSCORE', OCCUPIED, '')
 -- the last one goes. While the channel is among the occupied they know of it: beginning anew tells nothing.
 -- STEP, START (ms): what clients are told says no more of the time than STEP: a channel begins START, which is anywhere within it, behind its
 -- beginning.
-local CHANNEL, LEASE, STEP, START = '', 0, 1, 0
+-- KNOWN, MINE (by a node's own scripts): the largest sequence that it was told, and its last call that was answered.
+local CHANNEL, LEASE, STEP, START, KNOWN, MINE = '', 0, 1, 0, 0, 0
 local function occupied()
   if redis.call('ZADD', OCCUPIED, text(now + LEASE), CHANNEL) == 1 then hook('o', text(occupancy), text(q + 1), text(now), CHANNEL) end
 end
@@ -42,17 +45,21 @@ local function tell(kind, entries)
   redis.call('PUBLISH', LIVE, kind .. ':' .. text(q) .. ':' .. text(occupancy) .. ':' .. table.concat(entries))
 end
 
+-- The store went back: a restart with older data, a failover to a replica that was behind. (Of a call that's still under way MINE knows nothing:
+-- that the node said more is no wonder.)
+local function isBehind() return q and (q < KNOWN or (said and call < MINE)) end
+
 -- Begins anew, because what nodes had said can't be counted any more (or never was said): all of them say it again. HSET is the first
 -- write, so that it's refused when memory is full.
 local function anew(ttl, node)
-  q = math.max((q or 0) + 1, now - now % STEP + START)
+  q = math.max((q or 0) + 1, KNOWN + 1, now - now % STEP + START)
   begun = text(q)
   redis.call('HSET', META, 'q', begun, 'b', begun)
   redis.call('PEXPIRE', META, ttl)
   redis.call('DEL', USERS, LEASES, SAID)
   -- If nobody says so again, a sweep finds the channel.
   redis.call('ZADD', OCCUPIED, 'XX', text(now + LEASE), CHANNEL)
-  occupancy, said = 0, false
+  occupancy, said, call = 0, nil, 0
   redis.call('PUBLISH', LIVE, 'R:' .. begun .. ':0:' .. node)
 end
 

@@ -1,8 +1,17 @@
 -- A node is still there: prolongs what it said, and tells whose lease has ended.
--- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel
+-- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel, 7 the largest sequence that it
+--       was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms)
 -- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends (-1: none), dead node, …}
 local node, lease, ttl, hold, isObserver = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 if not q then return {isObserver and 1 or 0, '0', '0', 0, '-1'} end
+CHANNEL, LEASE, STEP, START = ARGV[6], lease, tonumber(ARGV[9]), tonumber(ARGV[10])
+KNOWN, MINE = tonumber(ARGV[7]), tonumber(ARGV[8])
+if isBehind() then
+  -- The first write works when memory is full.
+  redis.call('PEXPIRE', META, ttl)
+  anew(ttl, node)
+  return {0, text(q), begun, 0, '-1'}
+end
 local score = redis.call('ZSCORE', LEASES, node)
 -- A score of 0: others have begun to take it out.
 if not isObserver and not (score and tonumber(score) > 0 and said == begun and occupancy > 0) then

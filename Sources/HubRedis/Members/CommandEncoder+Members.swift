@@ -5,8 +5,8 @@ import HubWire
 /// A call of the members' scripts, all on the same keys of a channel.
 struct MembersCall {
     enum Kind {
-        case change([MemberCount])
-        case refresh(isObserver: Bool)
+        case change([MemberCount], MembersKnown)
+        case refresh(isObserver: Bool, MembersKnown)
         case reap(Name)
         case list(cursor: String, limit: Int, whole: Int)
         case look
@@ -27,8 +27,8 @@ struct MembersCall {
 extension CommandEncoder {
     func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         switch call.kind {
-        case .change(let users):
-            out.call(.members, scripts, keys: 8, arguments: 7 + 2 * users.count)
+        case .change(let users, let known):
+            out.call(.members, scripts, keys: 8, arguments: 10 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
@@ -36,12 +36,15 @@ extension CommandEncoder {
             out.argument(hookRules)
             out.argument(call.channel.bytes)
             memberStart(&out)
+            out.argument(decimal: known.sequence)
+            out.argument(decimal: known.call)
+            out.argument(decimal: call.tag.low)
             for user in users {
                 out.argument(decimal: UInt64(user.devices))
                 out.argument(user.user.bytes)
             }
-        case .refresh(let isObserver):
-            out.call(.memberLease, scripts, keys: 8, arguments: 6)
+        case .refresh(let isObserver, let known):
+            out.call(.memberLease, scripts, keys: 8, arguments: 10)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
@@ -49,6 +52,9 @@ extension CommandEncoder {
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(isObserver ? "1" : "0")
             out.argument(call.channel.bytes)
+            out.argument(decimal: known.sequence)
+            out.argument(decimal: known.call)
+            memberStart(&out)
         case .reap(let node):
             out.call(.memberReap, scripts, keys: 8, arguments: 9)
             membersKeys(call.channel, of: node, &out)
