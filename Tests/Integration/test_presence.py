@@ -147,7 +147,7 @@ def test_a_reload_of_the_page_is_no_event_whatever_else_of_its_user_is_there(sta
 
 def test_a_reload_of_the_page_is_no_event_and_a_goodbye_needs_no_grace(start, redis, nodes):
     # With time to come back in, as deployments have it.
-    patient = start(Hub, name="patient", redis=redis.url, settings={**SETTINGS, "presence.grace": "8s"})
+    patient = start(Hub, name="patient", redis=redis.url, settings={**SETTINGS, "presence.grace": "7s"})
     with Client(patient, user="reload-watcher") as watcher:
         watch(watcher, "reloader")
         page = Client(patient, user="reloader")
