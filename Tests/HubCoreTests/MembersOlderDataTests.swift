@@ -126,6 +126,31 @@ import Testing
         }
     }
 
+    @Test("another state under the number that followers were told is told under a larger one, and the channel begins anew above that")
+    func sameNumber() {
+        for threshold in [200, 1] {
+            let bench = MembersBench(threshold: threshold)
+            let (alice, bob, carol) = (
+                MemberEntry(user: "alice", devices: 1), MemberEntry(user: "bob", devices: 1), MemberEntry(user: "carol", devices: 1)
+            )
+            _ = bench.follow([alice, bob])
+            restart(bench)
+            var frames: [MembersChange] = []
+            var known: [MembersKnown] = []
+            for _ in 0..<200 {
+                bench.pass(.milliseconds(10))
+                let actions = bench.take()
+                known += refreshes(actions).map(\.known)
+                for action in actions {
+                    if case .push(let change, _) = action { frames.append(change) }
+                    if case .list(_, _, _, _, let tag) = action { bench.list([alice, bob, carol], sequence: 5, tag) }
+                }
+            }
+            #expect(frames.map(\.occupancy) == [3] && frames[0].sequence > 5, "\(threshold): \(frames)")
+            #expect(known.last.map { $0.sequence >= frames[0].sequence } == true, "\(threshold): \(known)")
+        }
+    }
+
     @Test("a beginning below what's known is asked about, not believed")
     func below() {
         let bench = MembersBench()

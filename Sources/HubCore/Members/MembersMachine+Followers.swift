@@ -166,11 +166,16 @@ extension MembersMachine {
             view.page = list
             view.pageAt = now
             if isSwitch { channel.flushAt = nil }
-            if !view.isLoaded { view.shown = channel.sequence }
+            if !view.isLoaded {
+                view.shown = channel.sequence
+                view.shownCount = channel.occupancy
+            }
             view.isLoaded = true
             channel.view = view
             let isDue = isSwitch || view.owesList
-            if isDue || view.shown != channel.sequence { scheduleFlush(channel, isSwitch: isDue, at: now) }
+            if isDue || view.shown != channel.sequence || view.shownCount != channel.occupancy {
+                scheduleFlush(channel, isSwitch: isDue, at: now)
+            }
         } else {
             view.page = nil
             if wasCounts {
@@ -250,7 +255,7 @@ extension MembersMachine {
 
     // MARK: Frames
 
-    private func scheduleFlush(_ channel: MemberChannel, isSwitch: Bool = false, at now: Instant) {
+    func scheduleFlush(_ channel: MemberChannel, isSwitch: Bool = false, at now: Instant) {
         guard let view = channel.view, view.isLoaded, channel.followers != 0, channel.flushAt == nil else { return }
         let paced = view.lastFrame.map { max($0 + MembersView.pace, now) } ?? now
         if isSwitch || view.mode == .each {
@@ -273,7 +278,8 @@ extension MembersMachine {
             }
             // The list is worth telling again: it's read, and told whole.
             if next != .counts && isUp { return read(channel, at: now) }
-            guard view.shown != channel.sequence || view.owesList else { return }
+            guard view.shown != channel.sequence || view.shownCount != count || view.owesList else { return }
+            if view.shown == channel.sequence && view.shownCount != count { outgrow(channel, at: now) }
             channel.view?.owesList = false
             push(MembersChange(channel: channel.name, mode: .counts, occupancy: count, sequence: channel.sequence), channel, at: now)
             return
@@ -296,6 +302,10 @@ extension MembersMachine {
                 channel.view = view
                 return
             }
+            if view.shown == channel.sequence {
+                outgrow(channel, at: now)
+                change.sequence = channel.sequence
+            }
         }
         channel.view = view
         push(change, channel, at: now)
@@ -303,6 +313,7 @@ extension MembersMachine {
 
     private func push(_ change: MembersChange, _ channel: MemberChannel, at now: Instant) {
         channel.view?.shown = channel.sequence
+        channel.view?.shownCount = change.occupancy
         channel.view?.lastFrame = now
         numbers.frames[Int(change.mode.rawValue)] += 1
         actions.append(.push(change, loops: channel.followers))

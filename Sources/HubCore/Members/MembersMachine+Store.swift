@@ -124,6 +124,13 @@ extension MembersMachine {
         removeIfUnused(channel)
     }
 
+    /// One number stands for two states: the store went back, and others have moved it on to where it was. The next one is above both, and makes
+    /// the channel begin anew, behind whatever it has moved to by then.
+    func outgrow(_ channel: MemberChannel, at now: Instant) {
+        channel.sequence += MembersMachine.leap
+        check(channel, at: now)
+    }
+
     /// What's heard or read doesn't fit what's known: a lease, which says what that is, decides.
     func check(_ channel: MemberChannel, at now: Instant) {
         channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + chance.span(in: .zero..<MembersMachine.collect))
@@ -223,7 +230,10 @@ extension MembersMachine {
             if channel.view != nil { channel.readAt = channel.readAt ?? now + MembersMachine.collect }
         }
         guard sequence > channel.sequence else {
-            if sequence == channel.sequence { channel.occupancy = occupancy }
+            if sequence == channel.sequence, occupancy != channel.occupancy {
+                channel.occupancy = occupancy
+                if channel.view?.mode == .counts { scheduleFlush(channel, at: now) }
+            }
             return
         }
         if channel.view == nil {

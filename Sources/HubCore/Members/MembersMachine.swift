@@ -56,6 +56,8 @@ package final class MembersMachine {
     package static let listWithin = Span.seconds(3)
     /// What the store is known to have told must have been heard within this.
     static let heardWithin = Span.seconds(1)
+    /// More changes than a channel has until a lease has said so.
+    static let leap: UInt64 = 1_000
     /// What a store that comes back may have lost, as of presence; and of how many channels.
     package static let lossMax = PresenceMachine.lossMax
     package static let emptiedMax = 20_000

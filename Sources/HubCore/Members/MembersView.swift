@@ -12,6 +12,8 @@ struct MembersView {
     var before: [Name: UInt32] = [:]
     /// The sequence that followers were told last.
     var shown: UInt64 = 0
+    /// How many they were told that there are.
+    var shownCount: UInt64 = 0
     var lastFrame: Instant?
     var isLoaded = false
     var isReading = false
