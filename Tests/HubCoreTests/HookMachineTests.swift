@@ -162,7 +162,7 @@ import Testing
             guard let delivery = driven.deliveries.first else { break }
             #expect(driven.deliveries.count == 1 && delivery.partition == 9)
             #expect(delivery.events == Array(store.waiting[9]!.prefix(3)))
-            #expect(delivery.time == driven.clock, "the store's clock, for the signature")
+            #expect((driven.clock - 100...driven.clock).contains(delivery.time), "the store's clock as it was read, for the signature")
             counts.append(delivery.events.count)
             driven.answered(.answer(status: 204, retryAfter: nil))
         }
