@@ -227,7 +227,7 @@ def test_an_answer_without_end_is_cut_at_its_limit_and_takes_no_memory(start, ba
 
 
 def test_a_slow_backend_holds_up_nobody_but_who_asks_and_ends_at_the_deadline(start, backend):
-    hub = node(start, backend, "publish", **{"ask.deadline": "1s"})
+    hub = node(start, backend, "publish", **{"ask.deadline": "3s"})
 
     def drip(link, number):
         for byte in say(YES):
@@ -242,9 +242,9 @@ def test_a_slow_backend_holds_up_nobody_but_who_asks_and_ends_at_the_deadline(st
         for number in range(20):
             bob.chat("other:1", number)
             bob.sync()
-        assert time.monotonic() - began < 0.9
+        assert time.monotonic() - began < 2.9
         assert alice.expect(id=1)["code"] == "unavailable"
-        assert 0.9 < time.monotonic() - began < 5
+        assert 2.9 < time.monotonic() - began < 10
     eventually(lambda: hub.metric('hub_ask_failures_total{ask="publish",reason="timeout"}') == 1)
     assert hub.metric('hub_ask_request_milliseconds_total{ask="publish"}') >= 900
 
