@@ -25,6 +25,17 @@ def epoch(answer):
     return answer["position"].split(".")[0]
 
 
+def leave_clean(folder, path):
+    """A node's snapshot after a clean stop, with one publication; what the publisher was answered."""
+    node = hub(folder, path)
+    try:
+        answer = publish(node, 1)
+        assert node.stop() == 0
+        return answer
+    finally:
+        node.kill()
+
+
 def test_after_a_clean_stop_a_node_goes_on_where_it_was(tmp_path):
     path = tmp_path / "snapshot"
     first = hub(tmp_path, path)
@@ -60,12 +71,7 @@ def test_after_a_clean_stop_a_node_goes_on_where_it_was(tmp_path):
 
 def test_a_start_that_fails_leaves_a_clean_snapshot_clean(tmp_path):
     path = tmp_path / "snapshot"
-    first = hub(tmp_path, path)
-    try:
-        before = publish(first, 1)
-        assert first.stop() == 0
-    finally:
-        first.kill()
+    before = leave_clean(tmp_path, path)
     revocations = pathlib.Path(f"{path}.revocations")
     revocations.unlink(missing_ok=True)
     revocations.mkdir()
@@ -136,12 +142,7 @@ def test_after_a_crash_what_was_written_is_there_under_new_epochs(tmp_path):
 
 def test_a_damaged_file_is_moved_away_loudly_and_the_node_begins_anew(tmp_path):
     path = tmp_path / "snapshot"
-    first = hub(tmp_path, path)
-    try:
-        before = publish(first, 1)
-        assert first.stop() == 0
-    finally:
-        first.kill()
+    before = leave_clean(tmp_path, path)
     whole = path.read_bytes()
     for damaged in [whole[:-1], whole[:40] + b"\x00" + whole[41:], b"", b"something else entirely, and much longer than a header is"]:
         path.write_bytes(damaged)
