@@ -44,7 +44,7 @@ import Testing
         bench.join("alice", 1)
         _ = bench.follow([MemberEntry(user: "alice", devices: 1), MemberEntry(user: "bob", devices: 1)])
         bench.pass(.milliseconds(250))
-        bench.say(bench.changes()[0].tag)
+        bench.say(bench.changes()[0].tag, occupancy: 2)
         bench.hear(.left, ["bob": 0], 6)
         bench.pass(.milliseconds(20))
         #expect(bench.frames().map(\.left) == [["bob"]])
@@ -149,6 +149,33 @@ import Testing
             #expect(frames.map(\.occupancy) == [3] && frames[0].sequence > 5, "\(threshold): \(frames)")
             #expect(known.last.map { $0.sequence >= frames[0].sequence } == true, "\(threshold): \(known)")
         }
+    }
+
+    @Test("a lease that finds another number of members than followers were shown, under their number, makes the list be read")
+    func otherCount() {
+        let bench = MembersBench()
+        let (alice, bob) = (MemberEntry(user: "alice", devices: 1), MemberEntry(user: "bob", devices: 1))
+        _ = bench.follow([alice])
+        bench.pass(.seconds(30))
+        func answer(_ occupancy: UInt64) -> Int {
+            for refresh in refreshes(bench.take()) {
+                bench.machine.refreshed(
+                    .success(MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: occupancy, othersEnd: nil, dead: [])),
+                    tag: refresh.tag, at: bench.now)
+            }
+            bench.pass(.milliseconds(20))
+            var lists = 0
+            for case .list(_, _, _, _, let tag) in bench.take() {
+                lists += 1
+                bench.list([alice, bob], sequence: 5, tag)
+            }
+            bench.pass(.milliseconds(20))
+            return lists
+        }
+        #expect(answer(1) == 0)
+        bench.pass(.seconds(34))
+        #expect(answer(2) == 1)
+        #expect(bench.frames().map(\.joined) == [[bob]])
     }
 
     @Test("a beginning below what's known is asked about, not believed")

@@ -124,6 +124,17 @@ extension MembersMachine {
         removeIfUnused(channel)
     }
 
+    /// There are as many as followers were shown, unless this number stands for two states.
+    private func compare(_ channel: MemberChannel, _ occupancy: UInt64, at now: Instant) {
+        channel.occupancy = occupancy
+        guard let view = channel.view, view.isLoaded else { return }
+        if view.mode == .counts {
+            if view.shownCount != occupancy { scheduleFlush(channel, at: now) }
+        } else if UInt64(view.members.count) != occupancy, !channel.isWarm(at: now) {
+            channel.readAt = channel.readAt ?? now
+        }
+    }
+
     /// One number stands for two states: the store went back, and others have moved it on to where it was. The next one is above both, and makes
     /// the channel begin anew, behind whatever it has moved to by then.
     func outgrow(_ channel: MemberChannel, at now: Instant) {
@@ -230,10 +241,7 @@ extension MembersMachine {
             if channel.view != nil { channel.readAt = channel.readAt ?? now + MembersMachine.collect }
         }
         guard sequence > channel.sequence else {
-            if sequence == channel.sequence, occupancy != channel.occupancy {
-                channel.occupancy = occupancy
-                if channel.view?.mode == .counts { scheduleFlush(channel, at: now) }
-            }
+            if sequence == channel.sequence { compare(channel, occupancy, at: now) }
             return
         }
         if channel.view == nil {
