@@ -320,6 +320,7 @@ def main(names):
         if name not in cases:
             raise SystemExit(f"bench bad: there's no {name}; there are {' '.join(cases)}")
     rounds = int(os.environ.get("RUNS", 1 if is_quick else rounds))
+    commit = page.commit()
     clients.prepare()
     began = time.monotonic()
     report.note_load()
@@ -328,7 +329,7 @@ def main(names):
         due = began + BUDGET * (number + 0.8) / len(plan)
         cases[name](broker)
         print(f"{time.monotonic() - began:5.0f} s", flush=True)
-    told = page.circumstances(report.loads, rounds, time.monotonic() - began)
+    told = page.circumstances(commit, NAME, rounds, time.monotonic() - began, report.loads)
     tables = "\n".join(report.tables())
     print(told, tables, sep="\n\n")
     if not names and not is_quick:

@@ -8,22 +8,17 @@ What stands on the page is one run of the first kind and nothing else. A run tha
 """
 
 import collections
-import datetime
 import json
 import os
-import platform
-import re
 import statistics
-import subprocess
 import sys
 import time
 from typing import NamedTuple
 
 import machine
+import page
 import rows
 
-PAGE = machine.TOP / "docs" / "performance.md"
-BEGIN, END = "<!-- measured by scripts/bench -->", "<!-- end -->"
 TRIES = 3
 
 
@@ -78,36 +73,6 @@ def lines(values, rounds):
             yield f"{head} not valid in {rounds - len(some)} of {rounds} rounds | |"
 
 
-def minutes(seconds):
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-
-
-def told_command(arguments):
-    # Of another hubd it's told that it was one; where it lies is nobody's concern.
-    settings = [f"RUNS={os.environ['RUNS']}"] if "RUNS" in os.environ else []
-    return " ".join(settings + (["HUBD=…"] if "HUBD" in os.environ else []) + ["scripts/bench", *arguments])
-
-
-def version():
-    """Asked before anything is measured, since the table itself changes the tree."""
-    def git(*arguments):
-        return subprocess.run(["git", *arguments], cwd=machine.TOP, capture_output=True, text=True).stdout.strip()
-
-    changed = git("status", "--porcelain", "--", "Sources", "Benchmarks", "Package.swift")
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + (" with changes" if changed else "")
-
-
-def circumstances(commit, command, rounds, took, loads, again):
-    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    memory = round(int(next(line for line in open("/proc/meminfo") if line.startswith("MemTotal")).split()[1]) / 1024 / 1024)
-    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=True).stdout
-    return (
-        f"{datetime.date.today()}, commit {commit}: `{command}`, {rounds} round{'s' if rounds != 1 else ''} of every row here in {minutes(took)}"
-        f"{f', {again} runs made again since they were not valid' if again else ''}. "
-        f"{os.cpu_count()} × {processor}, {memory} GB, Linux {platform.release()}, Redis {re.search(r'v=([0-9.]+)', redis)[1]}. "
-        f"Load meanwhile {statistics.median(loads):.1f}, {min(loads):.1f} to {max(loads):.1f} (the run's own is about 2).")
-
-
 def attempt(row, scale):
     """Figures of a run, and whether all of them are valid. What ends with words is a run that came to nothing; what was ended from outside ends."""
     try:
@@ -127,7 +92,7 @@ def main(arguments):
     unknown = [name for name in named if name not in rows.ROWS]
     if unknown:
         raise SystemExit(f"bench: no row is called {unknown[0]}; there are {' '.join(rows.ROWS)}")
-    commit = version()
+    commit = page.commit()
     machine.build()
     scale = rows.QUICK if is_quick else rows.FULL
     machine.CALIBRATION = scale["floor"]
@@ -153,16 +118,15 @@ def main(arguments):
                         values[key] += [] if value is None else [value]
     table = "\n".join(lines(values, rounds))
     took = time.monotonic() - began
-    told = circumstances(commit, told_command(arguments), rounds, took, loads, again)
+    told = page.circumstances(commit, " ".join(["scripts/bench", *arguments]), rounds, took, loads, again)
     print("", told, "", table, "", sep="\n")
     missing = {(row.work, row.broker) for row in TABLE} ^ set(values) if is_whole or is_quick else set()
     if missing or given_up:
         raise SystemExit(f"bench: nothing written: no valid run of {', '.join(sorted(set(given_up)) or sorted(map(str, missing)))}")
     if is_whole:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{told}\n\n{table}\n{END}{rest.partition(END)[2]}")
-        print(f"written to {PAGE}")
-    print(f"took {minutes(took)}")
+        page.put("scripts/bench", f"{told}\n\n{table}")
+        print(f"written to {page.PAGE}")
+    print(f"took {page.minutes(took)}")
 
 
 if __name__ == "__main__":

@@ -157,6 +157,7 @@ def table(deliveries):
 
 
 def main():
+    commit = page.commit()
     clients.prepare()
     began = time.monotonic()
     deliveries = over_deliveries()
@@ -165,7 +166,7 @@ def main():
     draw(deliveries, channels, connections)
     silent = "; ".join(f"beside {what}: " + ", ".join(f"{count:,}: {value:.0f}" for count, value in points)
                        for what, points in (("silent channels", channels), ("silent connections", connections)))
-    told = page.circumstances(loads, rounds, time.monotonic() - began)
+    told = page.circumstances(commit, NAME, rounds, time.monotonic() - began, loads)
     text = f"{told}\n\n" + "\n".join(table(deliveries)) + f"\n\nA publication to ten subscribers, µs of CPU, {silent}."
     print(text)
     page.put(NAME, text)

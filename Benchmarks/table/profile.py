@@ -73,13 +73,7 @@ def recorded(pids, rate):
     finally:
         watch.over.set()
         watch.join()
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        machine.end(process, signal.SIGINT, 60)
 
 
 class Sample:

@@ -58,6 +58,7 @@ package struct DeliveryChecker {
         var since: UInt64 = 0
         /// From which time on it's owed what's acknowledged: since it was put somewhere, not brought there.
         var owedSince = Instant(nanoseconds: 0)
+        /// Its last connection ended while its hub was in trouble: the next one owes what's acknowledged from its own answer on.
         var endedInTrouble = false
         /// What was passed over when it left the origin: it must be told before the end.
         var passedOver: [Untold] = []

@@ -31,7 +31,7 @@ package enum RedisFault: Equatable {
             self = .wrongServer
         } else if text.hasPrefix("READERS") {
             self = .readersFull
-        } else if text.hasPrefix("AHEAD "), let end = RedisFault.number(text.dropFirst(6)) {
+        } else if text.hasPrefix("AHEAD "), let end = UnsafeRawBufferPointer(rebasing: text.dropFirst(6)).decimal {
             self = .ahead(end)
         } else if text.contains("FOREIGN ") || text.contains("WRONGTYPE ") {
             // From within a script, after its name and line in some versions.
@@ -39,11 +39,6 @@ package enum RedisFault: Equatable {
         } else {
             self = .other
         }
-    }
-
-    /// What digits say, up to whatever follows them.
-    private static func number(_ text: Slice<UnsafeRawBufferPointer>) -> UInt64? {
-        UInt64(String(decoding: text.prefix { $0 >= 0x30 && $0 <= 0x39 }, as: UTF8.self))
     }
 
     private static let moving: [StaticString] = ["MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"]

@@ -46,7 +46,7 @@ end
 if now < holdUntil then return {warm} end
 local leases = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, limit)
 local left = limit - #leases / 2
-local grace = {}
-if left > 0 then grace = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, left) end
-if #leases == 0 and #grace == 0 then return {warm} end
-return {warm, text(now), leases, grace}
+local over = {}
+if left > 0 then over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, left) end
+if #leases == 0 and #over == 0 then return {warm} end
+return {warm, text(now), leases, over}
