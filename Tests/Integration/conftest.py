@@ -1,8 +1,16 @@
 """Fixtures. A failing test's report ends with the logs of the processes it used."""
 
+import signal
+import sys
+import threading
+import traceback
+
 import pytest
 
 import hub as library
+
+# What a test may take on a machine ten times slower than ours. The tests marked `long` have their own deadlines.
+TEST_DEADLINE = 300
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +64,25 @@ def pytest_runtest_makereport(item, call):
             if process.is_running or process.log_path.parent in (item.funcargs.get("tmp_path"), item.funcargs.get("folder")):
                 report.sections.append((f"{process.name} {process.log_path.name}", process.log[-6000:]))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Ends a test that hangs, as a failure that says where each thread stood. pytest's own faulthandler_timeout reads the stacks of running
+    threads without the interpreter's lock: with dozens of them it brought the whole worker down, and its servers stayed behind."""
+    if item.get_closest_marker("long") or threading.current_thread() is not threading.main_thread():
+        return (yield)
+
+    def late(number, frame):
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        stacks = [
+            f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(top, limit=12))}" for ident, top in sys._current_frames().items()]
+        pytest.fail(f"still running after {TEST_DEADLINE} s; where its threads stood:\n" + "\n".join(stacks[:20]))
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(TEST_DEADLINE)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -42,6 +42,24 @@ def test_server_example(text):
     check_server(json.loads(text))
 
 
+def test_what_was_found_valid_vouches_only_for_what_the_schema_cannot_tell_from_it():
+    """Checks are remembered by form: each of these differs from a valid message in something that the schema forbids."""
+    message = {
+        "type": "chat", "channel": "room", "offset": 3, "position": "abcd1234.3.", "time": 5, "messageId": "m-1", "user": "alice",
+        "payload": {"text": "hi"}}
+    check_server(message)
+    check_server({**message, "offset": 4, "position": "wxyz9876.4.", "messageId": "m-2"})
+    for wrong in [
+            {"offset": -3}, {"offset": 2**53}, {"offset": 3.5}, {"offset": "3"}, {"offset": True}, {"position": "abcd1234.03."},
+            {"position": "abcd12345.3."}, {"position": "Abcd1234.3."}, {"channel": ""}, {"channel": "r" * 256}, {"channel": "ro\x00om"}, {"more": 1}]:
+        with pytest.raises(AssertionError):
+            check_server({**message, **wrong})
+    acked = {"type": "presence", "payload": {"status": "away"}}
+    check_client(acked)
+    with pytest.raises(AssertionError):
+        check_client({**acked, "payload": {"status": "gone"}})
+
+
 def test_the_schema_is_one():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
