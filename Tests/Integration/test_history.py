@@ -1,5 +1,6 @@
 """History over WebSocket and HTTP, publishing over HTTP once and in batches; embedded and with two nodes."""
 
+import pathlib
 import re
 import time
 import urllib.parse
@@ -8,6 +9,7 @@ import pytest
 
 from client import Client
 from hub import Hub, RedisServer, eventually, request
+from raw import Raw, opening, text
 from redises import Redis
 
 
@@ -273,6 +275,36 @@ def test_a_late_retry_over_http(nodes, channel):
     assert publish(nodes, {**late, "messageId": "m3", "since": "x"})[0] == 400
     assert publish(nodes, {**late, "messageId": "m3", "since": 5})[0] == 400
     assert eventually(lambda: page(nodes, channel)[2]["offset"] == 2)
+
+
+def test_pipelined_history_waits_for_room(start, tmp_path):
+    """A page brings one publication at least: so there may not be any number of pages under way. Who reads gets all of them, in order."""
+    for redis in (None, start(RedisServer).url):
+        node = start(Hub, redis=redis)
+        with Client(node, user="alice") as alice:
+            for _ in range(20):
+                alice.chat("room", "x" * 60_000)
+        before = memory(node, "VmRSS")
+        asked = b"".join(text(type="history", id=number, channel="room", limit=20) for number in range(400))
+        silent = [Raw(node, opening(f"/v1/ws?user=silent{number}"), buffer=4096) for number in range(40)]
+        for one in silent:
+            one.send(asked)
+        with Client(node, user="bob") as bob:
+            for number in range(100):
+                bob.send({"type": "history", "id": number, "channel": "room", "limit": 20})
+            for number in range(100):
+                page = bob.expect(lambda message: message["type"] in ("ack", "error"), seconds=60)
+                assert page["id"] == number and len(page["publications"]) >= 1 and page["more"], page
+        # 400 publications for each would be a gigabyte; 1 MB of queue and 512 KB of pages are 60 MB.
+        grown = memory(node, "VmHWM") - before
+        assert grown < 200, f"{grown} MB more than before"
+        for one in silent:
+            one.socket.close()
+
+
+def memory(node, name):
+    """MB, as the kernel counts them."""
+    return int(re.search(rf"{name}:\s+(\d+)", pathlib.Path(f"/proc/{node.process.pid}/status").read_text()).group(1)) // 1024
 
 
 @pytest.mark.parametrize("made", [

@@ -11,8 +11,10 @@ extension GatewayLoop {
                 throw WireError(.badName, "a channel must be 1 to 255 bytes of UTF-8 without control characters")
             }
             let query = try historyQuery(request)
+            try checkHistoryMemory()
             let tag = HistoryTag(query: HistoryTag.hash(request.query.bytes(in: request.head)), known: HistoryTag.known(request))
             let key = pending.insert(Pending(kind: .httpHistory(channel: channel, query, tag), connection: id, id: .none))
+            historyUnderWay += query.bytesMax
             outbox.append(.readHistory(channel, Boxed(query), tag: self.tag(key)))
             return .pending
         } catch {
@@ -33,7 +35,7 @@ extension GatewayLoop {
                 request.queryValue("since"), try number(request.queryValue("sinceTime"), "sinceTime"), "since"),
             before: try bound(
                 request.queryValue("before"), try number(request.queryValue("beforeTime"), "beforeTime"), "before"),
-            isReverse: isReverse, limit: try historyLimit(limit), bytesMax: max(configuration.limits.outboundBytes / 4, 1))
+            isReverse: isReverse, limit: try historyLimit(limit), bytesMax: max(historyBytes, 1))
     }
 
     private func bound(_ place: [UInt8]?, _ time: UInt64?, _ name: String) throws(WireError) -> HistoryQuery.Bound? {

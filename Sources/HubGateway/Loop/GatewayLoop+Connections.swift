@@ -170,6 +170,10 @@ extension GatewayLoop: ServerHandler {
     func answered(_ id: ConnectionID) {
         guard isCurrent(id) else { return }
         sessions[Int(id.index)].unanswered -= 1
+        goOn(id)
+    }
+
+    func goOn(_ id: ConnectionID) {
         // A refusal may have waited for this.
         if !askLines.isEmpty, askLines[id.index] != nil { advance(id) } else { release(id) }
     }
@@ -281,6 +285,7 @@ extension GatewayLoop: ServerHandler {
         }
         early[id.index] = nil
         connectRequests[id.index] = nil
+        roomDelays[id.index] = nil
         forgetPaces(of: index)
         claimedChannels[id.index] = nil
         forgetAsking(of: id.index)

@@ -17,7 +17,9 @@ extension GatewayLoop {
             }
             let rights = sessions[Int(id.index)].rights
             guard rights.mayReadHistory(of: channel) else { throw rights.refusal(.history, in: channel) }
+            try checkHistoryMemory()
             promised[id.index, default: 0] += query.bytesMax
+            historyUnderWay += query.bytesMax
             let key = note(.history(channel: channel, query), request, bytes, on: id)
             outbox.append(.readHistory(channel, Boxed(query), tag: tag(key)))
         } catch {
@@ -39,7 +41,55 @@ extension GatewayLoop {
         let limit = request.value(request.limit, in: bytes)?.unsigned(in: bytes)
         return HistoryQuery(
             after: try bound(request.since, request.sinceTime, "since"), before: try bound(request.before, request.beforeTime, "before"),
-            isReverse: request.reverse, limit: try historyLimit(limit), bytesMax: max(pageBytes(for: id), 1))
+            isReverse: request.reverse, limit: try historyLimit(limit), bytesMax: max(min(pageBytes(for: id), historyBytes), 1))
+    }
+
+    /// Once there's no room for a page the next request, and all behind it, waits: for those under way, or until the client has read. For a page
+    /// brings one publication at least, and one connection could ask for a thousand at once.
+    func waitsForRoom(_ request: Request, on id: ConnectionID) -> Bool {
+        guard request.type == .history, sessions[Int(id.index)].phase == .open, pageBytes(for: id) == 0 else { return false }
+        if promised[id.index] == nil, roomDelays[id.index] == nil { lookForRoom(id, after: .milliseconds(20)) }
+        return true
+    }
+
+    private func lookForRoom(_ id: ConnectionID, after delay: Span) {
+        roomDelays[id.index] = delay
+        _ = net.schedule(after: delay, kind: TimerKind.room.rawValue, value: id.packed)
+    }
+
+    /// A client that doesn't read is looked at more and more seldom; its heartbeat ends it.
+    func lookForRoom(_ id: ConnectionID) {
+        guard isCurrent(id), let delay = roomDelays.removeValue(forKey: id.index), sessions[Int(id.index)].phase == .held else { return }
+        if pageBytes(for: id) > 0 { goOn(id) } else { lookForRoom(id, after: min(delay.scaled(by: 2), .seconds(1))) }
+    }
+
+    /// Pages of the turn before this are in the queues now, or with the client.
+    func forgetPagesWritten() {
+        guard !pagesWritten.isEmpty else { return }
+        let written = pagesWritten
+        pagesWritten.removeAll(keepingCapacity: true)
+        for (id, bytes) in written {
+            keepPromise(bytes, to: id)
+            if isCurrent(id) { goOn(id) }
+        }
+    }
+
+    /// A page takes its room until the turn's end, when it's written.
+    func pageWritten(_ bytes: Int, to id: ConnectionID) {
+        pagesWritten.append((id, bytes))
+        net.wake()
+    }
+
+    /// What history that's asked for by `history` and over HTTP may weigh on this loop until it stands in the queues, which have a bound of
+    /// their own: an eighth of `limits.sendMemory`. Pages become smaller as it fills.
+    private var historyMemory: Int { configuration.limits.sendMemory / 8 }
+
+    var historyBytes: Int { min(configuration.limits.outboundBytes / 4, max(historyMemory - historyUnderWay, 0) / 16) }
+
+    func checkHistoryMemory() throws(WireError) {
+        guard historyUnderWay < historyMemory else {
+            throw WireError(.overloaded, "too much history is being read for others", retryAfter: 1000)
+        }
     }
 
     func historyLimit(_ asked: UInt64?) throws(WireError) -> Int {
@@ -57,12 +107,14 @@ extension GatewayLoop {
         guard let waiting = pending.remove(tag) else { return }
         switch waiting.kind {
         case .history(let channel, let query):
+            historyUnderWay -= query.bytesMax
             defer { answered(waiting.connection) }
-            keepPromise(query.bytesMax, to: waiting.connection)
+            pageWritten(query.bytesMax, to: waiting.connection)
             guard isCurrent(waiting.connection) else { return }
             let format = sessions[Int(waiting.connection.index)].format
             answer(history(result, query, channel, format), waiting.id, on: waiting.connection)
         case .httpHistory(let channel, let query, let tag):
+            historyUnderWay -= query.bytesMax
             answerHistory(history(result, query, channel, .json), tag, to: waiting.connection)
         default: break
         }

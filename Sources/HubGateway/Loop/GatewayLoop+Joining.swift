@@ -111,7 +111,7 @@ extension GatewayLoop {
         case .subscription(let batch, let place): settle(batch, place, result)
         case .following: break
         case .page(let requestId, let bytes):
-            keepPromise(bytes, to: id)
+            pageWritten(bytes, to: id)
             answerPage(result, channels.isUsed(joining.slot) ? channels.name(at: joining.slot) : .empty, requestId, on: id)
         }
         release(id)

@@ -20,6 +20,7 @@ extension GatewayLoop {
         case .request(let request):
             if request.type.isOrderedByChannel && holds(request.channel, bytes, on: id) { return }
             if request.type.isAnsweredAtOnce && overtakes(request, on: id) { return hold(bytes, on: id) }
+            if waitsForRoom(request, on: id) { return hold(bytes, on: id) }
             if let refusal = judge(request.type, bytes: bytes.count, on: id) { return refuse(refusal, request.id, in: bytes, on: id) }
             if request.type.isActivity { tellActivity(of: Int(id.index)) }
             perform(request, bytes, on: id)

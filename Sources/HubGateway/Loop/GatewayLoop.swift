@@ -56,11 +56,15 @@ final class GatewayLoop {
     var channelStates: [ChannelState] = []
     var batches = Slab<SubscribeBatch>()
     var joinings = Slab<Joining>()
-    /// By connection: its keys in `joinings`; the places of channels whose history it is still catching up with; the bytes of the pages
-    /// that are on their way to it.
+    /// By connection: its keys in `joinings`; the places of channels whose history it is still catching up with.
     var joiningOf: [UInt32: [UInt64]] = [:]
     var catchingUp: [UInt32: [Int]] = [:]
+    /// Bytes of pages that are on their way: by connection; and of those that `history` brings, for all.
     var promised: [UInt32: Int] = [:]
+    var historyUnderWay = 0
+    var pagesWritten: [(connection: ConnectionID, bytes: Int)] = []
+    /// Of connections whose queue has no room for the page that they asked for: when it's looked at next.
+    var roomDelays: [UInt32: Span] = [:]
 
     // Who types.
     var typingThrottle: TypingThrottle
@@ -160,6 +164,7 @@ final class GatewayLoop {
         case tokenWarning = 10
         case presencePace = 5
         case heldTyping = 6
+        case room = 7
     }
 
     /// The wall clock, read once a turn at most.
@@ -186,6 +191,7 @@ extension GatewayLoop: LoopHandler {
         case .heldTyping: heldTypingIsDue()
         case .userConnections: askForConnections(ConnectionID(packed: value))
         case .presencePace: flushHeldPresence()
+        case .room: lookForRoom(ConnectionID(packed: value))
         case nil: break
         }
     }
@@ -194,6 +200,7 @@ extension GatewayLoop: LoopHandler {
         // With the backplane on this loop a publication goes all the way within one turn. Mail that our own mail causes is taken too, a
         // few times; what still comes then waits for the next turn, so that one busy pair can't keep the sockets from being served.
         var rounds = 0
+        forgetPagesWritten()
         repeat {
             postOutbox()
             backplane?.turn(at: net.now)
