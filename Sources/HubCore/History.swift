@@ -34,15 +34,16 @@ package struct HistoryQuery: Sendable, Equatable {
 
 package struct HistoryPage: Sendable, Equatable {
     package enum Continuity: Sendable, Equatable {
-        /// `after` wasn't a position, or the newest came first (and `before` was no position of another epoch).
+        /// `after` wasn't a position (and `before` was none that the channel can't have given out).
         case notAsked
-        /// Nothing is missing between `after` and the page's first publication (or the tip, when the page is empty).
+        /// Nothing is missing between `after` and the page's first publication (or the tip, when the page is empty); where the newest comes
+        /// first: between its publications, and between the last one and `after` where nothing more lies behind.
         case whole
         case broken(RecoveryFailure)
     }
 
     /// In the order that was asked for. Continuity broken: from the oldest that's kept, wherever `after` was, since nothing that's kept is
-    /// known to the asker for sure; none when `before` was a position of another epoch.
+    /// known to the asker for sure; none when it was `before` that can't be a place of the channel.
     package var publications: [PositionedPublication]
     /// Where the channel stood when the page was read.
     package var tip: Position
@@ -85,6 +86,13 @@ package enum RecoveryFailure: String, Sendable, CaseIterable {
         if position.offset == tip.offset { return .rolledBack }
         guard let first, first.position.offset == position.offset + 1 else { return .trimmed }
         return first.previous == position.tag ? nil : .rolledBack
+    }
+
+    /// Why a position to page back from is none of this channel's. Whether its tag is that of the publication at its offset isn't asked.
+    package static func judge(before: Position, tip: Position) -> RecoveryFailure? {
+        if before.isOrigin { return nil }
+        if before.epoch != tip.epoch { return .epochChanged }
+        return before.offset > tip.offset ? .ahead : nil
     }
 }
 

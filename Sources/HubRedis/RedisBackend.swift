@@ -44,6 +44,7 @@ package final class RedisBackend {
     private var stops = 0
     private var lastSlowTurn = Instant(nanoseconds: 0)
     private(set) var health: BackendHealth?
+    private var outageTold: String?
     var probes = Probes()
     var strangers = Strangers()
     var reads = HistoryReads()
@@ -255,12 +256,19 @@ package final class RedisBackend {
         } else {
             current = .up
         }
-        // A new reason for the same state isn't news.
         switch (health, current) {
-        case (.up, .up), (.down, .down): return
+        case (.up, .up): return
+        case (.down, .down):
+            // Only for those who are told why: an operator who changed something during an outage looks there. What differs in the log's words
+            // alone (refused, timed out) isn't news.
+            guard outage != outageTold else { return }
+            outageTold = outage
+            broker?.delegate?.brokerHealth(current)
+            return
         case (nil, _), (.up, _), (.down, _): break
         }
         health = current
+        outageTold = outage
         broker?.delegate?.brokerHealth(current)
         store?.delegate?.storeHealth(current)
         members?.delegate?.memberStoreHealth(current)

@@ -382,10 +382,25 @@ struct SnapshotTests {
         }
         #expect(refusal { $0.channels = 7 } == .tooLarge("channels"))
         #expect(refusal { $0.historyBytes = 1_000 } == .tooLarge("bytes of history"))
-        #expect(refusal { $0.messageIds = 155 } == .tooLarge("message ids"))
+        #expect(refusal { $0.messageIds = 130 } == .tooLarge("message ids"))
         #expect(refusal { $0.readPositions = 2 } == .tooLarge("read positions"))
         #expect(refusal { _ in } == nil)
         #expect(SnapshotDamage.tooLarge("channels").description == "it holds more channels than this node may")
+    }
+
+    @Test("what a full node wrote it can read, revocations that it kept all the same included")
+    func full() {
+        var limits = MemoryLimits()
+        limits.historyBytes = 40_000
+        limits.messageIds = 100
+        let kept = Kept(limits: limits)
+        kept.broker.start(at: kept.now)
+        var count = 0
+        while case .success? = kept.publish("m\(count)", to: "chat:full", String(repeating: "x", count: 300)), count < 1_000 { count += 1 }
+        #expect(count > 50 && count < 1_000)
+        for number in 0..<5 { #expect((try? kept.publish("r\(number)", to: RevocationKeeper.channel)?.get()) != nil) }
+        let bytes = kept.snapshot(isClean: true)
+        #expect(throws: Never.self) { try Self.decode(bytes, limits: limits, at: kept.now, wallClock: 1_000_000) }
     }
 
     @Test("a namespace that kept nothing for a while has no history with a hole in it")

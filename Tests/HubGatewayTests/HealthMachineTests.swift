@@ -52,6 +52,40 @@ struct HealthMachineTests {
         #expect(machine.probeIsDue(at: start + .seconds(2)) == true)
     }
 
+    @Test("another reason for being down is told: what an operator mends during an outage shows at once")
+    func reasons() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        _ = machine.takeChange(at: start)
+        machine.brokerChanged(.down("end of stream"), at: start + .seconds(1))
+        #expect(machine.takeChange(at: start + .seconds(1)) == .down("end of stream"))
+        #expect(machine.takeChange(at: start + .seconds(2)) == nil)
+        machine.brokerChanged(.down("the password is wrong"), at: start + .seconds(3))
+        #expect(machine.takeChange(at: start + .seconds(3)) == .down("the password is wrong"))
+        #expect(machine.takeChange(at: start + .seconds(4)) == nil)
+        // The link holds again, and who was shut out can't be read.
+        machine.lacksRevocations = true
+        machine.brokerChanged(.up, at: start + .seconds(5))
+        _ = machine.probeIsDue(at: start + .seconds(5))
+        machine.probeReturned(at: start + .seconds(5))
+        #expect(machine.takeChange(at: start + .seconds(6)) == nil, "reading them takes a moment")
+        #expect(machine.takeChange(at: start + .seconds(9)) == .down("the revocations of tokens can't be read"))
+    }
+
+    @Test("a path that stays silent is told once, not with each millisecond that passes")
+    func silentOnce() {
+        var machine = HealthMachine()
+        machine.brokerChanged(.up, at: start)
+        _ = machine.probeIsDue(at: start)
+        machine.probeReturned(at: start)
+        _ = machine.takeChange(at: start)
+        var told = 0
+        for step in 1...200 where machine.takeChange(at: start + .milliseconds(UInt64(step) * 100)) != nil { told += 1 }
+        #expect(told == 1)
+    }
+
     @Test("a store that's full is told by the first probe that finds it so, and is over when two in a row have found room")
     func full() {
         var machine = HealthMachine()

@@ -1,5 +1,6 @@
 """History over WebSocket and HTTP, publishing over HTTP once and in batches; embedded and with two nodes."""
 
+import json
 import pathlib
 import re
 import time
@@ -146,7 +147,19 @@ def test_a_position_that_does_not_continue_is_told(nodes, channel):
             assert (answer["recovered"], answer["reason"]) == (False, reason)
             body = page(nodes, channel, since=position)[2]
             assert (body["recovered"], body["reason"]) == (False, reason)
+            answer = bob.request("history", channel=channel, since=position, reverse=True, limit=2)
+            assert (answer["recovered"], answer["reason"], len(answer["publications"]), answer["more"]) == (False, reason, 2, True)
         assert bob.request("history", channel=channel, since=kept[3]["position"])["recovered"] is True
+        for limit, offsets in ((1, [5]), (2, [5, 4]), (9, [5, 4])):
+            answer = bob.request("history", channel=channel, since=kept[3]["position"], reverse=True, limit=limit)
+            assert answer["recovered"] is True and [each["offset"] for each in answer["publications"]] == offsets
+        rest = bob.request("history", channel=channel, since=kept[1]["position"], before=kept[4]["position"], reverse=True)
+        assert rest["recovered"] is True and [each["offset"] for each in rest["publications"]] == [3, 2]
+        # To page back from a place that the channel can't have given out.
+        for before, reason in ((f"qqqqqqqq.3.{tag}", "epochChanged"), (f"{epoch}.99.{tag}", "ahead")):
+            for reverse in (True, False):
+                answer = bob.request("history", channel=channel, before=before, reverse=reverse)
+                assert (answer["recovered"], answer["reason"], answer["publications"]) == (False, reason, [])
 
 
 def test_a_channel_that_never_was(nodes, channel):
@@ -255,6 +268,29 @@ def test_a_batch_is_published_in_order_each_with_its_own_answer(nodes, channel):
         assert [message["position"] for message in heard] == [entry["position"] for entry in body["results"] if "position" in entry]
         again = publish(nodes, {"messages": messages}, key="batch")[2]["results"]
         assert [entry.get("duplicate") for entry in again] == [True, True, None, None, None, None, None, None, True]
+
+
+def test_a_publication_that_nests_too_deep_refuses_itself_alone(nodes, channel):
+    def deep(levels):
+        return {"channel": channel, "payload": json.loads("[" * levels + "1" + "]" * levels)}
+
+    for levels in (20, 30, 31):
+        body = publish(nodes, {"messages": [deep(1), deep(levels), deep(1)]})[2]
+        assert [("error" in result) for result in body["results"]] == [False] * 3, (levels, body)
+    for levels in (32, 40):
+        status, _, body = publish(nodes, {"messages": [deep(1), deep(levels), deep(1)]})
+        results = body["results"]
+        assert status == 200 and results[1]["error"]["code"] == "tooDeep", (levels, body)
+        assert "error" not in results[0] and "error" not in results[2]
+
+
+def test_an_idempotency_key_that_is_too_long_for_a_batch_publishes_none_of_it(nodes, channel):
+    messages = [{"channel": channel, "payload": number} for number in range(12)]
+    status, _, body = publish(nodes, {"messages": messages}, key="k" * 62)
+    assert (status, body["error"]["code"]) == (400, "badName") and "Idempotency-Key" in body["error"]["message"]
+    with Client(nodes[0], user="bob") as bob:
+        assert bob.request("history", channel=channel)["publications"] == []
+    assert publish(nodes, {"messages": messages}, key="k" * 61)[0] == 200
 
 
 def test_a_batch_that_fails_whole_has_the_first_errors_status(nodes, channel):

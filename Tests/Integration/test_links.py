@@ -8,7 +8,7 @@ import pytest
 from certificates import Certificate, trusting
 from client import Client, statuses
 from hooks import Receiver, settings as hook_settings
-from hub import FAST, TOP, Hub, eventually, free_port, hubctl, request, run, status
+from hub import FAST, TOP, Hub, RedisServer, eventually, free_port, hubctl, request, run, status
 from redises import Redis
 from relay import LinkRelay
 
@@ -95,6 +95,19 @@ def test_a_user_with_the_documented_rights_has_all_that_a_hub_needs_and_no_more(
     assert redis.call("ACL", "LOG") == []
     for refused in (("GET", "other"), ("CONFIG", "GET", "*"), ("FLUSHALL",), ("KEYS", "*"), ("PUBLISH", "other", "x"), ("SET", "other", "x")):
         assert redis.call("ACL", "DRYRUN", "hub", *refused) != "OK", refused
+
+
+def test_what_keeps_a_redis_away_is_told_also_when_it_becomes_something_else(start):
+    redis = start(RedisServer)
+    node = start(Hub, redis=redis.url)
+    with Client(node, user="alice") as alice:
+        redis.kill()
+        assert alice.expect(event="degraded")["reason"] == "the link to Redis is down"
+        start(RedisServer, port=redis.port, options=["--requirepass", "secret"])
+        reason = "the link to Redis is down: Redis refuses the user name or the password"
+        assert alice.expect(event="degraded", seconds=30)["reason"] == reason
+        assert request(f"{node.url}/readyz")[2]["reason"] == reason
+        node.expect_log("password")
 
 
 @pytest.mark.parametrize("right", ["+subscribe", "+script|load", "+evalsha", "+zadd", "+hdel", "+pexpire", "&hub:*"])

@@ -146,3 +146,27 @@ def test_a_master_s_replica_takes_over_and_what_is_lost_is_announced(start, faul
         talker.stop()
         listener.check(talker)
 
+
+
+def test_a_master_that_does_not_answer_has_its_own_channels_refused_at_once_and_takes_no_room_of_the_others(start):
+    cluster = Cluster(start, 3, timeout=60_000)
+    node = start(Hub, settings=cluster.settings)
+    lost, *others = channels_of_each(cluster, "frozen")
+    dead = cluster.owner(slot_of(lost))
+    with Client(node, user="alice") as alice, Client(node, user="bob") as bob:
+        dead.signal(signal.SIGSTOP)
+        # More than all masters together may have under way.
+        for number in range(1_200):
+            alice.send({"type": "chat", "id": number, "channel": lost, "payload": "x" * 60_000})
+        for channel in others:
+            bob.chat(channel, "goes on")
+        eventually(lambda: status(f"{node.url}/readyz") == 503, 15, "the node knows that a master is away")
+        # Those under way are tried for 30 s. What comes now is refused before they are.
+        answer = bob.try_request("chat", channel=lost, payload=1)
+        assert answer["code"] == "unavailable" and answer["retry"] and answer["retryAfter"] > 0
+        for channel in others:
+            bob.chat(channel, "goes on")
+        dead.signal(signal.SIGCONT)
+        assert alice.expect(id=0, seconds=60)["type"] == "ack"
+        eventually(lambda: status(f"{node.url}/readyz") == 200, 15, "the node is ready again")
+        bob.chat(lost, "is back")

@@ -20,11 +20,11 @@ extension MemoryChannel {
     func page(_ query: HistoryQuery, _ origin: Position) -> HistoryPage {
         let tip = tip(origin)
         var continuity = HistoryPage.Continuity.notAsked
-        if case .position(let position)? = query.after, !query.isReverse {
+        if case .position(let position)? = query.after {
             continuity = judge(position, origin).map { .broken($0) } ?? .whole
         }
-        if case .position(let position)? = query.before, position.epoch != tip.epoch, !position.isOrigin {
-            return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
+        if case .position(let before)? = query.before, let failure = RecoveryFailure.judge(before: before, tip: tip) {
+            return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(failure))
         }
         var low = 0
         switch query.after {

@@ -30,6 +30,8 @@ package struct HealthMachine {
     private var roomy = 0
     private var lookedAt: Instant?
     private var told: NodeHealth?
+    /// The broker is still down, and says why once more: what's told beside its own words may be something else now.
+    private var isRestated = false
     /// Who doesn't know which tokens were revoked must let nobody in, and isn't ready.
     package var lacksRevocations = false
 
@@ -37,6 +39,7 @@ package struct HealthMachine {
     static let roomyMin = 2
 
     package mutating func brokerChanged(_ health: BackendHealth, at now: Instant) {
+        if case .down? = broker, case .down = health { isRestated = true }
         broker = health
         failure = nil
         returnedAt = nil
@@ -105,7 +108,8 @@ package struct HealthMachine {
             return .down("a probe through the publish path hasn't come back")
         }
         if now.since(returnedAt) > HealthMachine.interval + HealthMachine.patience {
-            return .down("no probe through the publish path has come back for \(now.since(returnedAt).milliseconds) ms")
+            let silence = HealthMachine.interval + HealthMachine.patience
+            return .down("no probe through the publish path has come back for \(silence.milliseconds) ms")
         }
         // Reading them takes a moment after the start, and after the path was lost; a node that is ready stays so meanwhile.
         if lacksRevocations, !isToldReady {
@@ -121,12 +125,14 @@ package struct HealthMachine {
         }
     }
 
-    /// The new state, when it isn't the one told last.
+    /// The new state, when it isn't the one told last: another reason for being down is one too.
     package mutating func takeChange(at now: Instant) -> NodeHealth? {
         guard let current = current(at: now) else { return nil }
         switch (told, current) {
-        case (.up?, .up), (.full?, .full), (.down?, .down): return nil
+        case (.up?, .up), (.full?, .full): return nil
+        case (.down(let before)?, .down(let reason)) where before == reason && !isRestated: return nil
         default:
+            isRestated = false
             told = current
             return current
         }

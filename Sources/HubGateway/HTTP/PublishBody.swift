@@ -20,7 +20,8 @@ struct PublishBody {
     /// `key` is the request's `Idempotency-Key`: the message id of a publication that has none; of several with their number behind it.
     static func read(_ body: UnsafeRawBufferPointer, key: Name?, limits: Configuration.Limits) throws(WireError) -> Batch {
         var list: ByteRange?
-        try BodyFields.each(body, limits: limits) { (name, value) throws(WireError) in
+        // As deep as can be read: how deep each publication nests is its own matter, and one that's too deep doesn't refuse the others.
+        try BodyFields.each(body, limits: limits, depth: .max) { (name, value) throws(WireError) in
             guard name == "messages" else { return }
             guard value.kind == .array else { throw WireError(.malformed, "messages must be an array of publications") }
             list = value.range
@@ -36,7 +37,7 @@ struct PublishBody {
             return .one(one)
         }
         var bodies: [Result<PublishBody, WireError>] = []
-        var elements = JSONElements(body, range: list, depthMax: limits.depth)
+        var elements = JSONElements(body, range: list, depthMax: .max)
         while let element = try elements.next() {
             guard bodies.count < Configuration.Limits.publishBatch else {
                 throw WireError(.tooMany, "more than \(Configuration.Limits.publishBatch) publications in one request")
@@ -44,7 +45,15 @@ struct PublishBody {
             bodies.append(publication(element, body, number: bodies.count, key: key, limits: limits))
         }
         guard !bodies.isEmpty else { throw WireError(.malformed, "messages is empty") }
+        // Rather none than the first ten of twelve.
+        for (number, body) in bodies.enumerated() {
+            if case .failure(let error) = body, error == keyTooLong(number, limits) { throw error }
+        }
         return .many(bodies)
+    }
+
+    private static func keyTooLong(_ number: Int, _ limits: Configuration.Limits) -> WireError {
+        WireError(.badName, "Idempotency-Key and \":\(number)\" must be \(limits.messageIdBytes) bytes at most together")
     }
 
     private static func publication(
@@ -55,7 +64,7 @@ struct PublishBody {
             var one = try PublishBody(element.range.bytes(in: body), limits: limits)
             if let key, one.messageId == nil {
                 guard let derived = Name(validating: key.bytes + Array(":\(number)".utf8), limit: limits.messageIdBytes) else {
-                    throw WireError(.badName, "Idempotency-Key and \":\(number)\" must be \(limits.messageIdBytes) bytes at most together")
+                    throw keyTooLong(number, limits)
                 }
                 one.messageId = derived
             }

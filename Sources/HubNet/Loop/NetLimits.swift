@@ -37,8 +37,9 @@ package struct NetLimits: Sendable {
     package var headDeadline: Span = .seconds(10)
     /// An idle keep-alive HTTP connection is closed after this.
     package var keepAlive: Span = .seconds(60)
-    /// A request that was left `pending` is answered 503 by then.
-    package var answerDeadline: Span = .seconds(30)
+    /// A request that was left `pending` is answered 503 by then: later than any publication of it, which is tried for 30 s, says by itself
+    /// what became of it.
+    package var answerDeadline: Span = .seconds(35)
     package var closeDeadline: Span = .seconds(5)
     package var ping: Span = .seconds(20)
     package var pong: Span = .seconds(10)

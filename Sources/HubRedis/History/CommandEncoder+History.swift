@@ -7,7 +7,7 @@ extension CommandEncoder {
         let query = call.query
         let prefix = keys.partitions[Partition.of(call.channel)]
         var continued: Position?
-        if case .position(let position)? = query.after, !query.isReverse { continued = position }
+        if case .position(let position)? = query.after { continued = position }
         out.call(.history, scripts, keys: 3, arguments: continued == nil ? 8 : 11)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)

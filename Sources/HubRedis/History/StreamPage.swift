@@ -62,7 +62,9 @@ package struct StreamPage: Equatable {
                     publication: PublicationCodec.decode(body)
                 ))
         }
-        if failure == nil, case .position(let position)? = query.after, !query.isReverse { proveWhole(from: position, query) }
+        if failure == nil, case .position(let position)? = query.after {
+            if query.isReverse { proveWhole(downTo: position, query) } else { proveWhole(from: position, query) }
+        }
     }
 
     /// The script looks at the first entry only; what lies behind it may have holes too, where the namespace kept no history for a while or
@@ -79,10 +81,20 @@ package struct StreamPage: Equatable {
         if !hasMore && query.before == nil && last.offset != tip.offset { failure = .trimmed }
     }
 
+    /// The same from the other end.
+    private mutating func proveWhole(downTo position: Position, _ query: HistoryQuery) {
+        if query.before == nil, entries.first?.position ?? position != tip { return failure = .trimmed }
+        for (place, entry) in entries.enumerated() {
+            let isLast = place == entries.count - 1
+            if isLast && hasMore { return }
+            guard entry.continues(isLast ? position : entries[place + 1].position) else { return failure = .trimmed }
+        }
+    }
+
     /// As a broker's owner gets it. nil: something in it can't be read.
     package func page(to query: HistoryQuery) -> HistoryPage? {
-        if case .position(let before)? = query.before, before.epoch != tip.epoch, !before.isOrigin {
-            return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged))
+        if case .position(let before)? = query.before, let failure = RecoveryFailure.judge(before: before, tip: tip) {
+            return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(failure))
         }
         var publications: [PositionedPublication] = []
         publications.reserveCapacity(entries.count)
@@ -91,7 +103,7 @@ package struct StreamPage: Equatable {
             publications.append(PositionedPublication(position: entry.position, previous: entry.previous, publication: publication))
         }
         var continuity = HistoryPage.Continuity.notAsked
-        if case .position? = query.after, !query.isReverse { continuity = failure.map { .broken($0) } ?? .whole }
+        if case .position? = query.after { continuity = failure.map { .broken($0) } ?? .whole }
         return HistoryPage(publications: publications, tip: tip, hasMore: hasMore, continuity: continuity)
     }
 }

@@ -128,6 +128,8 @@ struct Waiting {
     /// How often it was made again after a NOSCRIPT, and after a redirection.
     var reloads = 0
     var redirects = 0
+    /// With whom its bytes are counted.
+    var master: Int?
     /// Since when a server has been saying that it takes nothing: then it's known what became of the call, nothing, and only a short while is
     /// waited for a server that does.
     var refused: Instant?

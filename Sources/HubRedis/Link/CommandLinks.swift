@@ -8,8 +8,8 @@ import HubWire
 /// A publication whose outcome isn't known (the link was lost, Redis was silent) is sent again, with the same message id, for 30 s: the
 /// dedup key makes that safe. All other calls are answered `unavailable` then; their callers repeat the current state, not old operations.
 ///
-/// Calls of one lane stay in their order on all ways: while some are on a detour (the link is down, the lane moved), later ones join them, and
-/// they go on together once no earlier one is under way.
+/// Calls of one lane stay in their order on all ways: while some are on a detour (the lane moved, a server takes nothing), later ones join them,
+/// and they go on together once no earlier one is under way. A lane whose link is down takes nothing new.
 final class CommandLinks {
     private struct Detour {
         var calls: [Waiting] = []
@@ -27,6 +27,8 @@ final class CommandLinks {
     /// Calls of each lane that a link has; counted in a cluster only.
     private var underWay = [Int](repeating: 0, count: Lane.count)
     private var publishedBytes = 0
+    /// Of those, by master; counted in a cluster only.
+    private var heldBytes: [Int: Int] = [:]
     private var sequence: UInt64 = 0
     /// Refusals that mustn't be told from within the call.
     private var refused: [(Waiting, WireError)] = []
@@ -72,13 +74,42 @@ final class CommandLinks {
 
     private func carry(_ waiting: Waiting, isAgain: Bool = false) {
         if isCluster, case .states(let states) = waiting.call { return read(states, waiting) }
-        if !detours.isEmpty, detours[waiting.lane] != nil { return detour(waiting, lane: waiting.lane, at: nil) }
-        guard let link = masters.master(of: waiting.lane)?.link, link.isUp else { return refused.append((waiting, .redisAway)) }
+        // Those that wait for the link were sent before it was lost. What comes now is told at once that it can't be done.
+        let master = masters.master(of: waiting.lane)
+        if !detours.isEmpty, detours[waiting.lane] != nil, isAgain || master?.link.isUp == true {
+            return detour(waiting, lane: waiting.lane, at: nil)
+        }
+        guard let master, master.link.isUp else { return refused.append((waiting, .redisAway)) }
+        let link = master.link
         guard isAgain || link.owedReplies + waiting.call.replies <= RedisLink.callLimit else {
             return refused.append((waiting, .redisFull))
         }
-        if isCluster { underWay[waiting.lane] += 1 }
-        link.send(waiting)
+        guard isCluster else { return link.send(waiting) }
+        guard isAgain || hasRoom(for: waiting, on: master) else { return refused.append((waiting, .redisFull)) }
+        underWay[waiting.lane] += 1
+        link.send(hold(waiting, at: master))
+    }
+
+    /// One master that doesn't answer mustn't take the room of the others' publications.
+    private func hasRoom(for waiting: Waiting, on master: Master) -> Bool {
+        heldBytes[master.number, default: 0] + waiting.call.publishedBytes <= RedisLink.byteLimit / max(masters.all.count, 2)
+    }
+
+    /// Counts a publication's bytes with the master that it's sent to, until it's answered.
+    private func hold(_ waiting: Waiting, at master: Master) -> Waiting {
+        let bytes = waiting.call.publishedBytes
+        guard bytes > 0, waiting.master != master.number else { return waiting }
+        letGo(waiting)
+        heldBytes[master.number, default: 0] += bytes
+        var waiting = waiting
+        waiting.master = master.number
+        return waiting
+    }
+
+    private func letGo(_ waiting: Waiting) {
+        guard let master = waiting.master, let held = heldBytes[master] else { return }
+        let left = held - waiting.call.publishedBytes
+        heldBytes[master] = left > 0 ? left : nil
     }
 
     /// A read of many users goes to each master that has some of them. It has no order to keep.
@@ -150,7 +181,7 @@ final class CommandLinks {
     /// The last reply of a call has come.
     func ended(_ waiting: Waiting) {
         arrived(waiting)
-        publishedBytes -= waiting.call.publishedBytes
+        answered(waiting)
     }
 
     func failed(_ waiting: Waiting, _ error: WireError) {
@@ -243,7 +274,12 @@ final class CommandLinks {
     private func arrived(_ waiting: Waiting) { if isCluster, waiting.lane >= 0 { underWay[waiting.lane] -= 1 } }
 
     private func fail(_ waiting: Waiting, _ error: WireError) {
-        publishedBytes -= waiting.call.publishedBytes
+        answered(waiting)
         backend.failed(waiting.call, error)
+    }
+
+    private func answered(_ waiting: Waiting) {
+        publishedBytes -= waiting.call.publishedBytes
+        letGo(waiting)
     }
 }

@@ -35,7 +35,10 @@ package struct Snapshot {
 }
 
 /// Reads a snapshot's bytes, whatever they are: every length is checked against what's there before anything is taken, every sum against
-/// the broker's limits, and a history has to be a chain.
+/// the broker's limits and an eighth more, and a history has to be a chain.
+///
+/// The eighth: a full broker still keeps revocations, and the channels of a snapshot that's taken over several turns are of different moments.
+/// What a node wrote it can read.
 package struct SnapshotDecoder {
     private let bytes: UnsafeRawBufferPointer
     private let limits: MemoryLimits
@@ -52,7 +55,7 @@ package struct SnapshotDecoder {
 
     private init(_ bytes: UnsafeRawBufferPointer, _ limits: MemoryLimits, _ now: Instant) {
         self.bytes = bytes
-        self.limits = limits
+        self.limits = limits.withRoom
         self.now = now
     }
 
@@ -234,5 +237,17 @@ private struct Fields {
         if found.elementsEqual(RevocationKeeper.channel.bytes) { return RevocationKeeper.channel }
         guard let name = Name(validating: found) else { throw .malformed("a name", place: start) }
         return name
+    }
+}
+
+extension MemoryLimits {
+    fileprivate var withRoom: MemoryLimits {
+        func more(_ limit: Int) -> Int { limit.addingReportingOverflow(limit / 8).overflow ? .max : limit + limit / 8 }
+        var limits = self
+        limits.channels = more(channels)
+        limits.historyBytes = more(historyBytes)
+        limits.messageIds = more(messageIds)
+        limits.readPositions = more(readPositions)
+        return limits
     }
 }
