@@ -28,7 +28,8 @@ enum BodyFields {
     /// Calls `body` for each field of the object that a request carries, by its unescaped name; of a repeated field for the first only.
     /// `depth`: as deep as its values may nest, the object included; nil: `limits.depth`.
     static func each(
-        _ bytes: UnsafeRawBufferPointer, limits: Configuration.Limits, depth: Int? = nil, _ body: (String, JSONValue) throws(WireError) -> Void
+        _ bytes: UnsafeRawBufferPointer, limits: Configuration.Limits, depth: Int? = nil,
+        _ body: (String, JSONValue) throws(WireError) -> Void
     ) throws(WireError) {
         guard UTF8Check.isValid(bytes) else { throw WireError(.malformed, "the body isn't UTF-8") }
         var fields = JSONFields(bytes, range: ByteRange(offset: 0, count: bytes.count), depthMax: depth ?? limits.depth)
