@@ -125,11 +125,13 @@ extension DeliveryChecker {
     private func isTakenBack(_ message: Message, _ position: Position, _ standing: Standing, _ last: Ack?, _ channel: Int) -> Bool {
         let place = Place(epoch: position.epoch, offset: position.offset)
         if channels[channel].places[place]?.contains(where: { $0.message != message }) ?? false { return true }
-        let isTold = channels[channel].changes.contains {
-            $0.epoch == place.epoch && $0.upTo >= place.offset && $0.at > standing.at
-        }
-        if isTold || hasForked(before: place, since: standing.at, channel) { return true }
+        if isTold(position, since: standing.at, channel) || hasForked(before: place, since: standing.at, channel) { return true }
         return last.map { $0.position.epoch == position.epoch && $0.position.offset < position.offset && $0.at > standing.at } ?? false
+    }
+
+    /// Somebody who stood there, or behind it, was told since that it isn't there any more.
+    private func isTold(_ position: Position, since: Instant, _ channel: Int) -> Bool {
+        channels[channel].changes.contains { $0.epoch == position.epoch && $0.upTo >= position.offset && $0.at > since }
     }
 
     /// Something came to stand at a place, or before it, where something else had stood already.
@@ -155,11 +157,14 @@ extension DeliveryChecker {
     }
 
     /// One offset, two tags: a node that doesn't know what became of a message tries it again, and it may come to the same offset. Not once it's
-    /// acknowledged, unless its sender repeats it.
+    /// acknowledged, unless its sender repeats it; or what an old master had sent arrives later than the ack of the new one, and whoever got
+    /// it is told.
     private func isMoved(_ message: Message, to places: [(position: Position, standing: Standing)], _ channel: Int) -> Bool {
         guard let sent = channels[channel].messages[message], sent.attempts == 1, let acknowledged = sent.acknowledged else { return false }
         return places.contains { $0.position == acknowledged }
-            && places.contains { $0.position != acknowledged && $0.standing.order >= sent.acknowledgedAt }
+            && places.contains { other, standing in
+                other != acknowledged && standing.order >= sent.acknowledgedAt && !isTold(other, since: standing.at, channel)
+            }
     }
 
     // MARK: Coming back, and being sent back

@@ -41,6 +41,8 @@ struct JournalKindsTests {
         var moved = Script.talk(5, without: [5])
         moved.hears(5.3, "bob", "alice", "m5", at: 5, Script.at(5, tag: "z"))
         #expect(try moved.faults() == [.contradiction: 1], "one offset, two tags")
+        moved.resync(5.4, "bob", to: Script.at(6, "y"))
+        #expect(try moved.faults() == [:], "an old master's came late, and who got it was told")
         var tried = Script.talk(4)
         tried.sends(5, "alice", "m5")
         tried.hears(5.1, "bob", "alice", "m5", at: 5, Script.at(5, tag: "z"))
