@@ -142,7 +142,12 @@ class RedisServer(Process):
         self.url = f"redis://127.0.0.1:{self.port}"
         plain = ["--port", self.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder]
         super().__init__("redis", [*prefix, "redis-server", *plain, *options], folder)
-        eventually(self._answers, 10, "redis answers")
+        try:
+            eventually(self._answers, 10, "redis answers")
+        except AssertionError:
+            # Nobody else knows of it yet.
+            self.kill()
+            raise
 
     def _answers(self):
         assert self.is_running, f"redis ended:\n{self.log}"
