@@ -61,4 +61,14 @@ import Testing
         bench.pass(.milliseconds(250))
         #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
     }
+
+    @Test("a cursor is a number that Redis takes for one: below 2^64, of 20 digits at most")
+    func cursors() {
+        for good in ["0", "00", "5", "18446744073709551615", "09999999999999999999"] {
+            #expect(MemberLimits.isCursor(good.utf8), "\(good)")
+        }
+        for bad in ["", "x", "-1", "1 2", "18446744073709551616", "99999999999999999999", "000000000000000000001"] {
+            #expect(!MemberLimits.isCursor(bad.utf8), "\(bad)")
+        }
+    }
 }
