@@ -15,7 +15,7 @@ package enum ExplanationText {
         if sentence.hasPrefix(status) { sentence = terminal.paint(status, PresenceText.colour(status)) + sentence.dropFirst(status.count) }
         var lines = ["\(Terminal.safe(user)) is \(sentence)."]
         if answer.isTrue("stale") {
-            lines.append(terminal.paint("stale: the hub can't reach its store, this is what it knew last", .yellow))
+            lines.append(terminal.paint(PresenceText.stale, .yellow))
         }
         lines +=
             connections.isEmpty

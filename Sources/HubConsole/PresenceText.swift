@@ -2,13 +2,18 @@ import HubBase
 
 /// `GET /v1/presence/{user}` for people.
 package enum PresenceText {
+    /// An answer doesn't say which of the reasons it is: the store away; full, so that those who come aren't registered; back, and not all is
+    /// written again yet; or behind what the node's watchers were told.
+    static let stale =
+        "stale: the hub's store is away, full, or behind what was told, or was so until lately; this is the best that is known"
+
     /// nil when `body` isn't such an answer. The version is for programs (`--json`): people have no use for it. `now`: milliseconds since 1970.
     package static func lines(_ body: [UInt8], now: UInt64, on terminal: Terminal) -> [String]? {
         guard let answer = JSONObject(body), let user = answer.text("user"), let status = answer.text("status") else { return nil }
         let connections = answer.objects("connections") ?? []
         var line = headline(user, status, answer, now: now, on: terminal, devices: devices(connections))
         if let grace = answer.number("graceLeft") { line += ", gone in \(SpokenTime.text(milliseconds: grace)) unless it comes back" }
-        if answer.isTrue("stale") { line += terminal.paint(" (stale: the hub can't reach its store, this is what it knew last)", .yellow) }
+        if answer.isTrue("stale") { line += terminal.paint(" (\(stale))", .yellow) }
         guard !connections.isEmpty else { return [line] }
         let rows = connections.map { connection in
             let state = connection["state"]?.shown ?? "?"

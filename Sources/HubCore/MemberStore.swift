@@ -177,10 +177,20 @@ package enum MemberLimits {
     package static let page = 200
     /// Life of a channel's keys that nobody renews.
     package static let ttl = Span.seconds(300)
-    /// A page's cursor is a number of at most so many digits.
+    /// A page's cursor is a number below 2^64, of at most so many digits.
     package static let cursorLength = 20
 
+    /// What Redis takes for one: it fits in 64 bits.
     package static func isCursor(_ text: some Collection<UInt8>) -> Bool {
-        (1...cursorLength).contains(text.count) && text.allSatisfy { (48...57).contains($0) }
+        guard (1...cursorLength).contains(text.count) else { return false }
+        var value: UInt64 = 0
+        for byte in text {
+            guard (48...57).contains(byte) else { return false }
+            let (tenfold, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            let (sum, isBeyond) = tenfold.addingReportingOverflow(UInt64(byte - 48))
+            guard !isTooLarge && !isBeyond else { return false }
+            value = sum
+        }
+        return true
     }
 }

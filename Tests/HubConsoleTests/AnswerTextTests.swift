@@ -54,7 +54,7 @@ struct AnswerTextTests {
             ),
             (
                 #"{"user":"bob","status":"online","version":3,"lastSeen":0,"stale":true}"#,
-                "bob is online (stale: the hub can't reach its store, this is what it knew last)"
+                "bob is online (stale: the hub's store is away, full, or behind what was told, or was so until lately; this is the best that is known)"
             ),
             (#"{"user":"b\u001b[31m\nb","status":"online","version":1,"lastSeen":0}"#, "b\u{FFFD}[31m\u{FFFD}b is online"),
         ])

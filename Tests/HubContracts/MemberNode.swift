@@ -97,6 +97,18 @@ package final class MemberNode: MemberStoreDelegate {
         return swept
     }
 
+    /// Time passes, with sweeps, until this node is told that others are dead; empty: it never was. It has members in the channel, or somebody else
+    /// has who is heard of meanwhile: otherwise the sweeps take the dead out.
+    package func findDead(isObserver: Bool = false, meanwhile: () -> Void = {}) -> [Name] {
+        for _ in 0..<60 {
+            meanwhile()
+            let dead = refresh(isObserver: isObserver)?.dead ?? []
+            if !dead.isEmpty { return dead }
+            _ = sweep()
+        }
+        return []
+    }
+
     /// Sweeps until `condition` holds; false: it never did.
     package func sweeping(meanwhile: () -> Void = {}, atMost count: Int = 80, until condition: () -> Bool) -> Bool {
         for _ in 0..<count {

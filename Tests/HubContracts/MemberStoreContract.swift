@@ -38,6 +38,8 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "a node that was taken out must say all again", run: takenOut),
         MemberStoreCheck(name: "nobody is taken for dead by one who comes late itself", run: late),
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
+        MemberStoreCheck(
+            name: "nobody is dead when nobody swept for long, whoever asks, nor for a hold; then the dead are", run: blind),
         MemberStoreCheck(name: "a small list comes whole, a large one in pages that hold everybody", run: pages),
         MemberStoreCheck(name: "a channel that nobody was ever in is empty", run: unknown),
         MemberStoreCheck(name: "backends are told once when the first member comes and once when the last one goes", run: occupied),
@@ -117,12 +119,7 @@ package enum MemberStoreContract {
         two.change(["both": 1])
         #expect(one.reap(two.incarnation) == 0, "it lives")
         // One stays, two is silent.
-        var dead: [Name] = []
-        for _ in 0..<8 where dead.isEmpty {
-            fixture.pass(.milliseconds(600))
-            dead = one.refresh()?.dead ?? []
-        }
-        #expect(dead == [two.incarnation])
+        #expect(one.findDead() == [two.incarnation])
         #expect(one.reap(two.incarnation) == 30)
         #expect(one.reap(two.incarnation) == 0)
         #expect(one.refresh()?.dead == [])
@@ -151,7 +148,7 @@ package enum MemberStoreContract {
         let (one, two) = MemberNode.pair(fixture, "c:out")
         one.change(["alice": 1])
         two.change(["bob": 1])
-        for _ in 0..<8 where one.refresh()?.dead.isEmpty != false { fixture.pass(.milliseconds(600)) }
+        #expect(one.findDead() == [two.incarnation])
         #expect(one.reap(two.incarnation) == 1)
         #expect(two.refresh()?.isKnown == false)
         #expect(two.change(["bob": 1])?.isNew == true)
@@ -161,9 +158,14 @@ package enum MemberStoreContract {
 
     private static func late(_ fixture: any MemberStoreFixture) {
         let (one, two) = MemberNode.pair(fixture, "c:late")
+        let third = MemberNode(fixture, "cccccccccccc", "c:late")
         one.change(["alice": 1])
         two.change(["bob": 1])
-        for _ in 0..<6 { fixture.pass(.milliseconds(500)) }
+        third.change(["carol": 1])
+        for _ in 0..<26 {
+            _ = third.refresh()
+            _ = third.sweep()
+        }
         // Both come late: whoever is first can't know that it's the only one who was silent.
         #expect(one.refresh()?.dead == [])
         #expect(one.reap(two.incarnation) == 0)
@@ -178,10 +180,37 @@ package enum MemberStoreContract {
         #expect(one.refresh()?.isKnown == false)
         two.change(["bob": 1])
         #expect(one.refresh(isObserver: true)?.occupancy == 1)
-        for _ in 0..<8 where one.refresh(isObserver: true)?.dead.isEmpty != false { fixture.pass(.milliseconds(600)) }
-        #expect(one.refresh(isObserver: true)?.dead == [two.incarnation])
+        let third = MemberNode(fixture, "cccccccccccc", "c:observer")
+        third.change(["carol": 1])
+        #expect(one.findDead(isObserver: true) { _ = third.refresh() } == [two.incarnation])
         #expect(one.reap(two.incarnation) == 1)
-        #expect(one.list()?.occupancy == 0)
+        #expect(one.list()?.members == [MemberEntry(user: "carol", devices: 1)])
+    }
+
+    private static func blind(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:cut")
+        let third = MemberNode(fixture, "cccccccccccc", "c:cut")
+        one.change(["alice": 1])
+        two.change(["bob": 1])
+        for _ in 0..<14 {
+            #expect(one.refresh()?.dead == [] && two.refresh()?.dead == [])
+            _ = third.sweep()
+        }
+        // All are cut off for longer than the longest gap, and two's lease has ended: one's, which was renewed last, has not.
+        fixture.pass(.milliseconds(1_000))
+        #expect(one.refresh()?.isKnown == true)
+        fixture.pass(.milliseconds(1_500))
+        #expect(one.refresh()?.dead == [] && third.refresh(isObserver: true)?.dead == [])
+        // As if it had been found before.
+        #expect(one.reap(two.incarnation) == 0)
+        #expect(third.sweep() == MembersSwept())
+        let lease = one.refresh()
+        #expect(lease?.dead == [] && lease?.othersEnd.map { $0 < .milliseconds(1_400) } == true, "it looks again when the hold is over")
+        #expect(third.refresh(isObserver: true)?.dead == [] && one.reap(two.incarnation) == 0)
+        #expect(two.refresh()?.isKnown == true && two.told.allSatisfy { $0.hasPrefix("joined") })
+        #expect(one.findDead() == [two.incarnation])
+        #expect(one.reap(two.incarnation) == 1)
+        #expect(one.toldBackends() == ["occupied"])
     }
 
     private static func pages(_ fixture: any MemberStoreFixture) {

@@ -9,6 +9,7 @@ private final class MembersWorld {
         var timers = PresenceTimers()
         timers.heartbeat = .milliseconds(800)
         timers.lease = .milliseconds(2_400)
+        timers.gapMax = .milliseconds(1_400)
         timers.hold = .seconds(4)
         timers.grace = .milliseconds(400)
         return timers
@@ -36,6 +37,8 @@ private final class MembersWorld {
             var options = HistoryOptions()
             options.members.threshold = world.threshold
             machine.setNamespaces(["": options])
+            // Sweeps are as rare as they may be, which costs time enough.
+            machine.nodesLive = 4
             store = MemoryMemberStore(world.members, node: incarnation)
             store.delegate = self
             store.start(at: world.now)
@@ -85,12 +88,17 @@ private final class MembersWorld {
                 case .followed(let pages, let tag): followers[world.channels[Int(tag.low)]]?.began(pages[0], at: world.now)
                 case .page(let result, let channel, _): followers[channel]?.asked(result)
                 case .push(let change, _): followers[change.channel]?.told(change, at: world.now)
-                default: calls.append((max(world.now + world.trip(), stalledUntil), action))
+                case .sweep(let partition, let tag) where !world.partitions.contains(partition):
+                    machine.swept(.success(MembersSwept()), tag: tag, at: world.now)
+                default: calls.append((arrival(), action))
                 }
             }
         }
 
-        private func later(_ answer: @escaping () -> Void) { answers.append((max(world.now + world.trip(), stalledUntil), answer)) }
+        private func later(_ answer: @escaping () -> Void) { answers.append((arrival(), answer)) }
+
+        /// After a store that stood still nodes get on one after the other, a moment apart.
+        private func arrival() -> Instant { max(max(world.now, world.standsUntil) + world.trip(), stalledUntil) }
 
         private func carryOut(_ call: MembersAction) {
             let now = world.now
@@ -175,12 +183,15 @@ private final class MembersWorld {
     }
 
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
+    /// The store takes and answers nothing before.
+    private(set) var standsUntil = Instant(nanoseconds: 0)
     private(set) lazy var members = MemoryMembers(timers: MembersWorld.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
     private lazy var hooks = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
     var nodes: [Node] = []
     var chance: Chance
     let threshold: Int
     let channels: [Name] = ["room:1", "room:2"]
+    private(set) lazy var partitions = Set(channels.map { Partition.of($0) })
     let users: [Name] = (0..<9).map { Name(validating: "user\($0)")! }
     private var lastConnection: UInt64 = 0
     private var incarnations: UInt8 = 0
@@ -276,6 +287,11 @@ private final class MembersWorld {
             guard node != 0 else { return }
             nodes[node].store.loseAnswers(1 + Int(chance.next() % 2))
         case 17 where !mayAllDie: goBack()
+        case 18:
+            // The store stands still, for longer than the longest gap and than what is left of some leases: nobody is dead for it. Far less than a
+            // hold, nor twice in one: after a loss of data that's all the time there is for saying again who is there.
+            guard now > standsUntil + .seconds(5) else { return }
+            standsUntil = now + chance.span(in: .milliseconds(1_500)..<Span.seconds(2))
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
         }
     }

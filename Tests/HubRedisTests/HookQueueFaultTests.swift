@@ -129,6 +129,21 @@ import Testing
         #expect(after?.holder == .us && after?.events == [page.events[1]])
     }
 
+    @Test("a lease of a clock that went back is cut to one from now, whoever asks")
+    func clockBack() {
+        let node = Node(RedisFixture())
+        let key = Self.key(KeySpace.Kind.hookLease)
+        // As if an hour had been taken away since another node, which has died, took the partition.
+        _ = node.client.text([[UInt8]("SET".utf8), key] + ["bbbbbbbbbbbb", "PX", "3660000"].map { [UInt8]($0.utf8) })
+        let page = node.page()
+        #expect(page?.holder == .other(left: .seconds(60)), "\(String(describing: page))")
+        let left = node.client.call([[UInt8]("PTTL".utf8), key]) { $0.integer(0) ?? 0 } ?? 0
+        #expect(left > 50_000 && left <= 60_000, "\(left) ms")
+        // One that's only somewhat longer than ours is of a node with another setting.
+        _ = node.client.text([[UInt8]("PEXPIRE".utf8), key, [UInt8]("63000".utf8)])
+        #expect(node.page().map { if case .other(let left) = $0.holder { left > .seconds(61) } else { false } } == true)
+    }
+
     @Test("each key of the queues has an end")
     func timesToLive() {
         let fixture = RedisFixture()

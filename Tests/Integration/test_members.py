@@ -349,8 +349,10 @@ def assert_pace(room):
         assert times[first + 6] - times[first] > 0.9, f"seven frames within {times[first + 6] - times[first]:.2f} s"
 
 
-def test_a_page_of_members_by_http_and_hubctl(start):
-    hub = start(Hub, settings=FAST | {"namespaces.hall.members.threshold": "10", "namespaces.dm.presence": "false"})
+@pytest.mark.parametrize("kind", ["embedded", "redis"])
+def test_a_page_of_members_by_http_and_hubctl(start, kind):
+    redis = start(RedisServer).url if kind == "redis" else None
+    hub = start(Hub, redis=redis, settings=FAST | {"namespaces.hall.members.threshold": "10", "namespaces.dm.presence": "false"})
     crowd = [Client(hub, f"u{number}") for number in range(3)]
     for client in crowd:
         client.subscribe("hall:2")
@@ -359,7 +361,12 @@ def test_a_page_of_members_by_http_and_hubctl(start):
     assert status == 200 and headers["Cache-Control"] == "no-store"
     assert sorted(member["user"] for member in page["members"]) == ["u0", "u1", "u2"] and page["mode"] == "batched"
     assert request(f"{hub.url}/v1/channels/nobody%3A1/members")[2]["occupancy"] == 0
-    assert request(f"{hub.url}/v1/channels/hall%3A2/members?cursor=x")[2]["error"]["code"] == "badPosition"
+    # A number that Redis would take for no cursor isn't one either.
+    for cursor in ("x", "18446744073709551616", "99999999999999999999", "100000000000000000000"):
+        status, _, page = request(f"{hub.url}/v1/channels/hall%3A2/members?cursor={cursor}")
+        assert (status, page["error"]["code"]) == (400, "badPosition"), (cursor, page)
+        assert crowd[0].try_request("members", channel="hall:2", cursor=cursor)["code"] == "badPosition"
+    assert request(f"{hub.url}/v1/channels/hall%3A2/members?cursor=18446744073709551615")[0] == 200
     assert request(f"{hub.url}/v1/channels/dm%3A1/members")[2]["error"]["code"] == "forbidden"
     assert request(f"{hub.url}/v1/channels/user%3Au0/members")[2]["error"]["code"] == "forbidden"
     shown = hubctl(hub, "members", "hall:2")

@@ -7,7 +7,7 @@ struct LocalMember {
         /// Empty where the client named none: such a one is no other's.
         var device: Name
         var isVisible: Bool
-        /// Its connection is gone without a goodbye: it counts until then, or until the device is back.
+        /// Its connection is gone without a goodbye: it's awaited, and counts until then, or until it's back.
         var until: Instant?
     }
 
@@ -53,6 +53,20 @@ struct LocalMember {
         let visible = several.holders.filter(\.isVisible)
         let named = Set(visible.lazy.map(\.device).filter { !$0.isEmpty })
         return UInt32(clamping: named.count + visible.count { $0.device.isEmpty })
+    }
+
+    /// A connection of the device that shows itself is there: of those that are awaited one is back, the one that ended first. The others are on
+    /// their way still. One that doesn't show itself ends no waiting, which would tell of it.
+    mutating func endAwaiting(_ device: Name) {
+        // Most members are one open connection.
+        guard !device.isEmpty, let several else { return }
+        var first: Int?
+        for (place, holder) in several.holders.enumerated() {
+            guard holder.isVisible, holder.device == device, let until = holder.until else { continue }
+            if let best = first, let earliest = several.holders[best].until, earliest <= until { continue }
+            first = place
+        }
+        if let first { holders.remove(at: first) }
     }
 
     var isSettled: Bool { stored == Int64(devices) }

@@ -138,8 +138,7 @@ package final class MembersMachine {
         let channel = channel(channelName)
         var member = channel.users[user] ?? LocalMember()
         guard !member.holders.contains(where: { $0.connection == connection }) else { return }
-        // The device is back.
-        if !device.isEmpty { member.holders.removeAll { $0.until != nil && $0.device == device } }
+        if isVisible { member.endAwaiting(device) }
         member.holders.append(LocalMember.Holder(connection: connection, device: device, isVisible: isVisible))
         channel.users[user] = member
         connections.add(channelName, to: connection, of: user)

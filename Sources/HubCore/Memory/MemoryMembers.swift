@@ -142,22 +142,31 @@ package final class MemoryMembers {
         channel.ends = now + MemberLimits.ttl
         if !isObserver {
             guard let said = channel.nodes[node], said.deadline > Instant(nanoseconds: 0) else {
-                return lease(of: channel, isKnown: false, besides: node, at: now)
+                return lease(of: channel, name, isKnown: false, besides: node, at: now)
             }
             // Who comes late itself can't tell who else only was cut off.
             if said.deadline <= now { channel.holdUntil = now + timers.hold }
             channel.nodes[node]?.deadline = now + timers.lease
             _ = occupied.insert(name, until: now + timers.lease)
         }
-        return lease(of: channel, isKnown: true, besides: node, at: now)
+        return lease(of: channel, name, isKnown: true, besides: node, at: now)
     }
 
-    private func lease(of channel: Channel, isKnown: Bool, besides node: Name, at now: Instant) -> MembersLease {
+    /// Until when nobody may be taken for dead in the channel; nil: the dead are dead.
+    private func blindUntil(_ channel: Channel, _ name: Name, at now: Instant) -> Instant? {
+        let swept = occupied.blindUntil(of: Partition.of(name), timers: timers, at: now)
+        let held = now < channel.holdUntil ? channel.holdUntil : nil
+        return swept.map { max($0, held ?? $0) } ?? held
+    }
+
+    private func lease(of channel: Channel, _ name: Name, isKnown: Bool, besides node: Name, at now: Instant) -> MembersLease {
         let others = channel.nodes.filter { $0.key != node }
-        let dead =
-            now < channel.holdUntil
-            ? [] : others.filter { $0.value.deadline <= now }.map(\.key).sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
-        let next = others.values.map(\.deadline).filter { $0 > now }.min()
+        var dead = others.filter { $0.value.deadline <= now }.map(\.key).sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        var next = others.values.map(\.deadline).filter { $0 > now }.min()
+        if !dead.isEmpty, let end = blindUntil(channel, name, at: now) {
+            dead = []
+            next = min(next ?? end, end)
+        }
         return MembersLease(
             isKnown: isKnown, sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count),
             othersEnd: next.map { $0.since(now) },
@@ -165,9 +174,9 @@ package final class MemoryMembers {
     }
 
     func reap(_ node: Name, in name: Name, at now: Instant) -> Int {
-        guard let channel = channel(name, at: now), now >= channel.holdUntil, let said = channel.nodes[node], said.deadline <= now else {
-            return 0
-        }
+        guard let channel = channel(name, at: now), let said = channel.nodes[node], said.deadline <= now,
+            blindUntil(channel, name, at: now) == nil
+        else { return 0 }
         let wasEmpty = channel.isEmpty
         var changes = Changes()
         channel.change(node) { gone in

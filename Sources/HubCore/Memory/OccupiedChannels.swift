@@ -31,6 +31,13 @@ struct OccupiedChannels {
 
     mutating func remove(_ channel: Name) { parts[Partition.of(channel)].ends[channel] = nil }
 
+    /// Until when nobody of the partition may be taken for dead; nil: the dead are dead. Where nobody has swept for so long that all may have been
+    /// cut off, the next sweep begins a hold.
+    func blindUntil(of part: Int, timers: PresenceTimers, at now: Instant) -> Instant? {
+        guard let last = parts[part].sweptAt, now.since(last) <= timers.gapMax else { return now + timers.hold }
+        return now < parts[part].holdUntil ? parts[part].holdUntil : nil
+    }
+
     /// A sweep of one partition begins: the channels whose time is over. They come again after the longest gap, unless they're moved or removed.
     mutating func takeDue(of part: Int, timers: PresenceTimers, limit: Int, at now: Instant) -> [Name] {
         if let last = parts[part].sweptAt, now.since(last) < timers.memberSweepInterval { return [] }

@@ -14,8 +14,14 @@ if holder then
 end
 local function text(number) return string.format('%.0f', number) end
 
+-- A lease that only a clock which went back explains: longer than any that is taken.
+local isFar = left > tonumber(ARGV[2]) + 5000
 -- Memory may be full, and then the queue must be emptied all the same: the first write is one that's always allowed.
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
+if isFar then
+  redis.call('PEXPIRE', KEYS[2], ARGV[2])
+  left = tonumber(ARGV[2])
+end
 local overflowed, given, told = tonumber(counts[1] or '') or 0, tonumber(counts[2] or '') or 0, tonumber(counts[3] or '') or 0
 local known = told
 

@@ -1,6 +1,7 @@
 -- Shared by the members' scripts, put in front of each: time, where a channel's members stand, telling of changes.
 -- In front of it: hookqueue. KEYS: 1 leases, 2 meta, 3 users, 4 live channel, 5 what one node said, 6 queue of hooks, 7 its counts, 8 the
--- partition's occupied channels: each with when the last lease in it ends, so that a sweep finds those whose nodes are all gone.
+-- partition's occupied channels: each with when the last lease in it ends, so that a sweep finds those whose nodes are all gone; where somebody
+-- may be taken for dead also 9 the partition's sweeps.
 -- A key of another type is an error here, before any write.
 local LEASES, META, USERS, LIVE, SAID, OCCUPIED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[8]
 
@@ -48,6 +49,21 @@ end
 -- The store went back: a restart with older data, a failover to a replica that was behind. (Of a call that's still under way MINE knows nothing:
 -- that the node said more is no wonder.)
 local function isBehind() return q and (q < KNOWN or (said and call < MINE)) end
+
+-- Until when nobody may be taken for dead, as far as that's known; 0: the dead are dead. Where no node has swept the partition for so long that
+-- all may have been cut off, nobody is, whoever asks: the next sweep begins a hold (memberfind), by the end of which the living have said that
+-- they're there. So it is where the sweeps' key is lost, or somebody else's. Asked only where somebody seems to be dead.
+local function blindUntil(gapMax, hold)
+  local marks = redis.pcall('HMGET', KEYS[9], 'sw', 'ho')
+  if marks.err then return now + hold end
+  local swept, holdUntil = tonumber(marks[1] or ''), tonumber(marks[2] or '') or 0
+  if not swept or now < swept or now - swept > gapMax then return now + hold end
+  -- Redis's clock went back.
+  if holdUntil > now + hold + 5000 then holdUntil = 0 end
+  if held > now + hold + 5000 then held = 0 end
+  local ends = math.max(holdUntil, held)
+  return now < ends and ends or 0
+end
 
 -- Begins anew, because what nodes had said can't be counted any more (or never was said): all of them say it again. HSET is the first
 -- write, so that it's refused when memory is full.

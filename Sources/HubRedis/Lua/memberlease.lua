@@ -1,7 +1,8 @@
 -- A node is still there: prolongs what it said, and tells whose lease has ended.
 -- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel, 7 the largest sequence that it
---       was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms)
--- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends (-1: none), dead node, …}
+--       was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms), 11 gap max (ms)
+-- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends, or may be told as dead (-1: none),
+--         dead node, …}
 local node, lease, ttl, hold, isObserver = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 if not q then return {isObserver and 1 or 0, '0', '0', 0, '-1'} end
 CHANNEL, LEASE, STEP, START = ARGV[6], lease, tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -31,9 +32,7 @@ if not isObserver then
   redis.call('ZADD', LEASES, text(now + lease), node)
   redis.call('ZADD', OCCUPIED, text(now + lease), ARGV[6])
 end
--- Redis's clock went back.
-if held > now + hold + 5000 then held = 0 end
-local reply, first = {1, text(q), begun, occupancy, '-1'}, -1
+local reply, first, blind = {1, text(q), begun, occupancy, '-1'}, -1, nil
 local others = redis.call('ZRANGEBYSCORE', LEASES, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 for i = 1, #others, 2 do
   local ends = tonumber(others[i + 1])
@@ -42,9 +41,13 @@ for i = 1, #others, 2 do
       ends = now + lease
       redis.call('ZADD', LEASES, text(ends), others[i])
     end
+    if ends <= now then
+      blind = blind or blindUntil(tonumber(ARGV[11]), hold)
+      ends = blind
+    end
     if ends > now then
       if first < 0 or ends - now < first then first = ends - now end
-    elseif now >= held and #reply < 15 then
+    elseif #reply < 15 then
       reply[#reply + 1] = others[i]
     end
   end

@@ -1,6 +1,6 @@
 -- Second step of a sweep of members: what is to be done about a channel that nobody was heard of in for a lease.
 -- ARGV: 1 when find will look for it again: if that has moved, somebody was heard of, 2 lease, 3 ttl, 4 hold (ms each), 5 rules of hooks,
---       6 the channel, 7 step, 8 start within it (ms)
+--       6 the channel, 7 step, 8 start within it, 9 gap max (ms)
 -- Reply: {1: it's vacated and 0: not so, dead node, …}
 local mark, lease, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 hookRules(ARGV[5], KEYS[6], KEYS[7])
@@ -9,20 +9,20 @@ if redis.call('ZSCORE', OCCUPIED, CHANNEL) ~= mark then return {0} end
 -- The first write, which changes nothing, is refused when memory is full.
 redis.call('ZADD', OCCUPIED, 'XX', mark, CHANNEL)
 local others = redis.call('ZRANGEBYSCORE', LEASES, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
-if not q or occupancy == 0 or #others == 0 then
+-- Find said that somebody may be dead, but the call may have waited for a store that stood still.
+local blind = blindUntil(tonumber(ARGV[9]), hold)
+if blind == 0 and (not q or occupancy == 0 or #others == 0) then
   -- What the nodes said has ended with its time to live, or was lost, and nobody has said it again.
   if q and occupancy > 0 then anew(ARGV[3], '-') end
   vacated()
   return {1}
 end
--- Redis's clock went back.
-if held > now + hold + 5000 then held = 0 end
-local reply, again = {0}, math.max(held, now)
+local reply, again = {0}, math.max(blind, now)
 for i = 1, #others, 2 do
   local ends = math.min(tonumber(others[i + 1]), now + lease)
   if ends > now then
     again = again > now and math.min(again, ends) or ends
-  elseif now >= held and #reply < 11 then
+  elseif blind == 0 and #reply < 11 then
     reply[#reply + 1] = others[i]
   end
 end

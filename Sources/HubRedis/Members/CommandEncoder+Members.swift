@@ -44,8 +44,8 @@ extension CommandEncoder {
                 out.argument(user.user.bytes)
             }
         case .refresh(let isObserver, let known):
-            out.call(.memberLease, scripts, keys: 8, arguments: 10)
-            membersKeys(call.channel, of: incarnation, &out)
+            out.call(.memberLease, scripts, keys: 9, arguments: 11)
+            membersKeys(call.channel, of: incarnation, asksSweeps: true, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
@@ -55,9 +55,10 @@ extension CommandEncoder {
             out.argument(decimal: known.sequence)
             out.argument(decimal: known.call)
             memberStart(&out)
+            out.argument(decimal: timers.gapMax.milliseconds)
         case .reap(let node):
-            out.call(.memberReap, scripts, keys: 8, arguments: 9)
-            membersKeys(call.channel, of: node, &out)
+            out.call(.memberReap, scripts, keys: 9, arguments: 10)
+            membersKeys(call.channel, of: node, asksSweeps: true, &out)
             out.argument(node.bytes)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
@@ -66,6 +67,7 @@ extension CommandEncoder {
             out.argument(hookRules)
             out.argument(call.channel.bytes)
             memberStart(&out)
+            out.argument(decimal: timers.gapMax.milliseconds)
         case .list(let cursor, let limit, let whole):
             out.call(.memberList, scripts, keys: 8, arguments: 3)
             membersKeys(call.channel, of: incarnation, &out)
@@ -73,8 +75,8 @@ extension CommandEncoder {
             out.argument(decimal: UInt64(max(1, limit)))
             out.argument(decimal: UInt64(max(0, whole)))
         case .look:
-            out.call(.memberLook, scripts, keys: 8, arguments: 8)
-            membersKeys(call.channel, of: incarnation, &out)
+            out.call(.memberLook, scripts, keys: 9, arguments: 9)
+            membersKeys(call.channel, of: incarnation, asksSweeps: true, &out)
             out.argument(call.sweep?.mark ?? [])
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
@@ -82,6 +84,7 @@ extension CommandEncoder {
             out.argument(hookRules)
             out.argument(call.channel.bytes)
             memberStart(&out)
+            out.argument(decimal: timers.gapMax.milliseconds)
         }
     }
 
@@ -108,7 +111,8 @@ extension CommandEncoder {
     /// More than lease and hold together, so that nothing ends before its node may be taken for dead.
     private var membersTTL: Span { max(MemberLimits.ttl, timers.userTTL) }
 
-    private func membersKeys(_ channel: Name, of node: Name, _ out: inout ByteBuffer) {
+    /// `asksSweeps`: scripts that may take a node for dead, and ask first when its partition was swept.
+    private func membersKeys(_ channel: Name, of node: Name, asksSweeps: Bool = false, _ out: inout ByteBuffer) {
         let prefix = keys.partitions[Partition.of(channel)]
         out.argument(key: prefix, KeySpace.Kind.memberLeases, channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.memberMeta, channel.bytes)
@@ -119,5 +123,6 @@ extension CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.hookQueue)
         out.argument(key: prefix, KeySpace.Kind.hookCounts)
         out.argument(key: prefix, KeySpace.Kind.occupied)
+        if asksSweeps { out.argument(key: prefix, KeySpace.Kind.memberSweeps) }
     }
 }
