@@ -396,7 +396,9 @@ struct SnapshotTests {
         let kept = Kept(limits: limits)
         kept.broker.start(at: kept.now)
         var count = 0
-        while case .success? = kept.publish("m\(count)", to: "chat:full", "\"\(String(repeating: "x", count: 300))\""), count < 1_000 { count += 1 }
+        while case .success? = kept.publish("m\(count)", to: "chat:full", "\"\(String(repeating: "x", count: 300))\""), count < 1_000 {
+            count += 1
+        }
         #expect(count > 50 && count < 1_000)
         for number in 0..<5 { #expect((try? kept.publish("r\(number)", to: RevocationKeeper.channel)?.get()) != nil) }
         let bytes = kept.snapshot(isClean: true)
