@@ -11,10 +11,13 @@ final class ModelLink {
     private var life = 0
     /// What was sent on a connection before it was cut arrives all the same if it gets there by then: a stream loses its end, never its middle.
     private var endOf: [Int: Instant] = [:]
-    private var owed: [UInt64: (sent: Instant, lost: () -> Void)] = [:]
+    private var owed: [UInt64: (sent: Instant, hasArrived: Bool, lost: () -> Void)] = [:]
     private var lastOwed: UInt64 = 0
     private var lastArrival = Instant(nanoseconds: 0)
     private var lastReturn = Instant(nanoseconds: 0)
+
+    /// Calls it once the node's process goes on. What a connection brought and nobody has read by the time it's cut is lost with it.
+    var whenAwake: (@escaping () -> Void) -> Void = { $0() }
 
     init(_ world: ClusterWorld, node: Int) {
         self.world = world
@@ -44,14 +47,14 @@ final class ModelLink {
     }
 
     /// The longest that an answer has been owed.
-    func silence(at now: Instant) -> Span { owed.values.map { now.since($0.sent) }.max() ?? .zero }
+    func silence(at now: Instant) -> Span { owed.values.filter { !$0.hasArrived }.map { now.since($0.sent) }.max() ?? .zero }
 
     /// The server has it in a while, and the answer comes in another. `lost`: it may have been carried out or not.
     func ask<Answer>(_ carryOut: @escaping (ModelRedis) -> Answer, answer: @escaping (Answer) -> Void, lost: @escaping () -> Void) {
         guard isUp, let server else { return lost() }
         lastOwed += 1
         let key = lastOwed
-        owed[key] = (world.now, lost)
+        owed[key] = (world.now, false, lost)
         let connection = number
         let life = life
         // A line that is cut delays: a stream loses nothing but its end.
@@ -61,8 +64,11 @@ final class ModelLink {
             if let end = self.endOf[connection], self.world.now > end { return }
             let result = carryOut(server)
             self.return(connection) {
-                guard self.owed.removeValue(forKey: key) != nil else { return }
-                answer(result)
+                self.owed[key]?.hasArrived = true
+                self.whenAwake {
+                    guard self.owed.removeValue(forKey: key) != nil else { return }
+                    answer(result)
+                }
             }
         }
     }

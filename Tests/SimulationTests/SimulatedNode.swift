@@ -68,6 +68,8 @@ final class SimulatedNode {
         machine = RecoveryMachine(limits: limits)
         commands = ModelLink(world, node: number)
         pubsub = ModelLink(world, node: number)
+        commands.whenAwake = { [weak self] in self?.run($0) }
+        pubsub.whenAwake = { [weak self] in self?.run($0) }
     }
 
     // MARK: Turns
