@@ -67,7 +67,11 @@ extension DeliveryChecker {
         for sent in channels[channel].messages.values where sent.attempts == 1 {
             guard let position = sent.acknowledged ?? sent.seen else { continue }
             // What was taken back has no place any more.
-            let standing = channels[channel].places[Place(epoch: position.epoch, offset: position.offset)]
+            let place = Place(epoch: position.epoch, offset: position.offset)
+            let standing = channels[channel].places[place]
+            if let since = standing?.first?.at, isTold(position, since: since, channel) || hasForked(before: place, since: since, channel) {
+                continue
+            }
             let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
             if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append(Standpoint(sent: sent, position: position)) }
         }

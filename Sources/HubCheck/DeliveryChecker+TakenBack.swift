@@ -130,12 +130,12 @@ extension DeliveryChecker {
     }
 
     /// Somebody who stood there, or behind it, was told since that it isn't there any more.
-    private func isTold(_ position: Position, since: Instant, _ channel: Int) -> Bool {
+    func isTold(_ position: Position, since: Instant, _ channel: Int) -> Bool {
         channels[channel].changes.contains { $0.epoch == position.epoch && $0.upTo >= position.offset && $0.at > since }
     }
 
     /// Something came to stand at a place, or before it, where something else had stood already.
-    private func hasForked(before place: Place, since: Instant, _ channel: Int) -> Bool {
+    func hasForked(before place: Place, since: Instant, _ channel: Int) -> Bool {
         channels[channel].places.contains { other, standing in
             other.epoch == place.epoch && other.offset <= place.offset && standing.count > 1
                 && standing.contains { one in one.at > since && standing.contains { $0.message != one.message && $0.order < one.order } }
