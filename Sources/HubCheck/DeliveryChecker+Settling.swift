@@ -69,9 +69,7 @@ extension DeliveryChecker {
             // What was taken back has no place any more.
             let place = Place(epoch: position.epoch, offset: position.offset)
             let standing = channels[channel].places[place]
-            if let since = standing?.first?.at, isTold(position, since: since, channel) || hasForked(before: place, since: since, channel) {
-                continue
-            }
+            if let since = standing?.first?.at, isGone(position, since: since, channel) { continue }
             let isBeyond = channels[channel].lastAcknowledged.map { $0.epoch == position.epoch && $0.offset < position.offset } ?? false
             if standing?.count == 1 && !isBeyond { lines[sent.client, default: []].append(Standpoint(sent: sent, position: position)) }
         }

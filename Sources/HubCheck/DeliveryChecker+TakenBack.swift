@@ -125,7 +125,7 @@ extension DeliveryChecker {
     private func isTakenBack(_ message: Message, _ position: Position, _ standing: Standing, _ last: Ack?, _ channel: Int) -> Bool {
         let place = Place(epoch: position.epoch, offset: position.offset)
         if channels[channel].places[place]?.contains(where: { $0.message != message }) ?? false { return true }
-        if isTold(position, since: standing.at, channel) || hasForked(before: place, since: standing.at, channel) { return true }
+        if isGone(position, since: standing.at, channel) { return true }
         return last.map { $0.position.epoch == position.epoch && $0.position.offset < position.offset && $0.at > standing.at } ?? false
     }
 
@@ -134,12 +134,10 @@ extension DeliveryChecker {
         channels[channel].changes.contains { $0.epoch == position.epoch && $0.upTo >= position.offset && $0.at > since }
     }
 
-    /// Something came to stand at a place, or before it, where something else had stood already.
-    func hasForked(before place: Place, since: Instant, _ channel: Int) -> Bool {
-        channels[channel].places.contains { other, standing in
-            other.epoch == place.epoch && other.offset <= place.offset && standing.count > 1
-                && standing.contains { one in one.at > since && standing.contains { $0.message != one.message && $0.order < one.order } }
-        }
+    /// What stood there may be gone since: somebody was told so, or the channel went on from before it, where something else had stood already.
+    func isGone(_ position: Position, since: Instant, _ channel: Int) -> Bool {
+        isTold(position, since: since, channel)
+            || channels[channel].forks.contains { $0.place.epoch == position.epoch && $0.place.offset <= position.offset && $0.at > since }
     }
 
     /// The hub says that what stood before a client's place isn't there any more (`epochChanged`, `rolledBack`, `ahead`). To be called before

@@ -129,6 +129,8 @@ package struct DeliveryChecker {
     struct Channel {
         var name: Name
         var places: [Place: [Standing]] = [:]
+        /// Where something came to stand that something else had stood at already, and when.
+        var forks: [(place: Place, at: Instant)] = []
         var messages: [Message: Sent] = [:]
         /// Epochs in the order in which they were first heard of.
         var epochs: [Mark: Int] = [:]
@@ -447,6 +449,7 @@ package struct DeliveryChecker {
         let place = Place(epoch: position.epoch, offset: position.offset)
         var standing = channels[channel].places[place] ?? []
         guard let known = standing.firstIndex(where: { $0.tag == position.tag }) else {
+            if standing.contains(where: { $0.message != message }) { channels[channel].forks.append((place, now)) }
             standing.append(Standing(tag: position.tag, message: message, previous: previous, at: now, order: clock))
             channels[channel].places[place] = standing
             if standing.count > 1 { suspect(at: place, channel) }
