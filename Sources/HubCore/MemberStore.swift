@@ -19,9 +19,8 @@ package protocol MemberStore: AnyObject {
     /// `tag.low` grows from call to call, and one that comes behind a later one changes nothing. Answer: `changed`.
     func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant)
 
-    /// The *memberlease* script: this node is still there. `isObserver`: it has no members there, and only looks after the others. Answer:
-    /// `refreshed`.
-    func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant)
+    /// The *memberlease* script: this node is still there, as what. Answer: `refreshed`.
+    func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant)
 
     /// The *memberreap* script: takes out what a dead node left in a channel, 100 users a step, until nothing is left. Answer: `reaped`.
     func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant)
@@ -49,6 +48,16 @@ package protocol MemberStoreDelegate: AnyObject {
     /// What happened in a channel that the node is subscribed to, in order; some may be missing.
     func heard(_ news: MembersNews, channel: Name)
     func memberStoreHealth(_ health: BackendHealth)
+}
+
+/// As what a node is in a channel when it says that it's still there.
+package enum MemberRole: Sendable, Hashable {
+    /// It has members there.
+    case host
+    /// It has none, and only looks after the others.
+    case observer
+    /// It has some and stops: after this span, instead of a lease, it may be taken for dead.
+    case leaving(within: Span)
 }
 
 /// How many devices a user has in a channel on one node; 0: it isn't there.

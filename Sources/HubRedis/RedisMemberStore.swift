@@ -55,8 +55,8 @@ package final class RedisMemberStore: MemberStore {
         send(MembersCall(channel: channel, kind: .change(users, known), tag: tag))
     }
 
-    package func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant) {
-        send(MembersCall(channel: channel, kind: .refresh(isObserver: isObserver, known), tag: tag))
+    package func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant) {
+        send(MembersCall(channel: channel, kind: .refresh(role, known), tag: tag))
     }
 
     package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {

@@ -74,8 +74,8 @@ package final class MemberNode: MemberStoreDelegate {
         return tip
     }
 
-    package func refresh(isObserver: Bool = false, known: MembersKnown? = nil) -> MembersLease? {
-        let tag = call { store.refresh(channel, isObserver: isObserver, known: known ?? self.known, tag: $0, at: fixture.now) }
+    package func refresh(as role: MemberRole = .host, known: MembersKnown? = nil) -> MembersLease? {
+        let tag = call { store.refresh(channel, as: role, known: known ?? self.known, tag: $0, at: fixture.now) }
         _ = fixture.run { leases[tag] != nil }
         return answer(leases[tag])
     }
@@ -99,10 +99,10 @@ package final class MemberNode: MemberStoreDelegate {
 
     /// Time passes, with sweeps, until this node is told that others are dead; empty: it never was. It has members in the channel, or somebody else
     /// has who is heard of meanwhile: otherwise the sweeps take the dead out.
-    package func findDead(isObserver: Bool = false, meanwhile: () -> Void = {}) -> [Name] {
+    package func findDead(as role: MemberRole = .host, meanwhile: () -> Void = {}) -> [Name] {
         for _ in 0..<60 {
             meanwhile()
-            let dead = refresh(isObserver: isObserver)?.dead ?? []
+            let dead = refresh(as: role)?.dead ?? []
             if !dead.isEmpty { return dead }
             _ = sweep()
         }

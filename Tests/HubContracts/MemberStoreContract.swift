@@ -38,6 +38,7 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "a node that was taken out must say all again", run: takenOut),
         MemberStoreCheck(name: "nobody is taken for dead by one who comes late itself", run: late),
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
+        MemberStoreCheck(name: "a node that stops is dead after the time it names, also where others come meanwhile", run: leaving),
         MemberStoreCheck(
             name: "nobody is dead when nobody swept for long, whoever asks, nor for a hold; then the dead are", run: blind),
         MemberStoreCheck(name: "a small list comes whole, a large one in pages that hold everybody", run: pages),
@@ -176,15 +177,34 @@ package enum MemberStoreContract {
 
     private static func observer(_ fixture: any MemberStoreFixture) {
         let (one, two) = MemberNode.pair(fixture, "c:observer")
-        #expect(one.refresh(isObserver: true) == MembersLease(isKnown: true, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: []))
+        #expect(one.refresh(as: .observer) == MembersLease(isKnown: true, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: []))
         #expect(one.refresh()?.isKnown == false)
         two.change(["bob": 1])
-        #expect(one.refresh(isObserver: true)?.occupancy == 1)
+        #expect(one.refresh(as: .observer)?.occupancy == 1)
         let third = MemberNode(fixture, "cccccccccccc", "c:observer")
         third.change(["carol": 1])
-        #expect(one.findDead(isObserver: true) { _ = third.refresh() } == [two.incarnation])
+        #expect(one.findDead(as: .observer) { _ = third.refresh() } == [two.incarnation])
         #expect(one.reap(two.incarnation) == 1)
         #expect(one.list()?.members == [MemberEntry(user: "carol", devices: 1)])
+    }
+
+    private static func leaving(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:leaving")
+        two.change(["bob": 1, "carol": 1])
+        // The first sweep of all begins a hold.
+        for _ in 0..<14 {
+            #expect(two.refresh()?.isKnown == true)
+            _ = one.sweep()
+        }
+        #expect(two.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true)
+        #expect(one.refresh(as: .observer)?.othersEnd.map { $0 <= .milliseconds(600) } == true)
+        // Bob is back on another node, whose lease is a whole one.
+        one.change(["bob": 1])
+        #expect(two.refresh(as: .observer)?.othersEnd.map { $0 > .milliseconds(1_500) } == true)
+        let third = MemberNode(fixture, "cccccccccccc", "c:leaving")
+        #expect(third.sweeping(atMost: 16) { third.sweptUsers > 0 }, "found before the lease of the one who came ends")
+        #expect(fixture.run { one.told.suffix(2).sorted() == ["left carol 0", "updated bob 1"] }, "\(one.told)")
+        #expect(one.list()?.members == [MemberEntry(user: "bob", devices: 1)])
     }
 
     private static func blind(_ fixture: any MemberStoreFixture) {
@@ -200,13 +220,13 @@ package enum MemberStoreContract {
         fixture.pass(.milliseconds(1_000))
         #expect(one.refresh()?.isKnown == true)
         fixture.pass(.milliseconds(1_500))
-        #expect(one.refresh()?.dead == [] && third.refresh(isObserver: true)?.dead == [])
+        #expect(one.refresh()?.dead == [] && third.refresh(as: .observer)?.dead == [])
         // As if it had been found before.
         #expect(one.reap(two.incarnation) == 0)
         #expect(third.sweep() == MembersSwept())
         let lease = one.refresh()
         #expect(lease?.dead == [] && lease?.othersEnd.map { $0 < .milliseconds(1_400) } == true, "it looks again when the hold is over")
-        #expect(third.refresh(isObserver: true)?.dead == [] && one.reap(two.incarnation) == 0)
+        #expect(third.refresh(as: .observer)?.dead == [] && one.reap(two.incarnation) == 0)
         #expect(two.refresh()?.isKnown == true && two.told.allSatisfy { $0.hasPrefix("joined") })
         #expect(one.findDead() == [two.incarnation])
         #expect(one.reap(two.incarnation) == 1)
@@ -326,7 +346,7 @@ package enum MemberStoreContract {
         // By the sequence that it was told, whether it has members there or only looks; by its own last call; by what it says next.
         let ways: [(String, (MembersKnown) -> UInt64?)] = [
             ("lease", { one.refresh(known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
-            ("look", { one.refresh(isObserver: true, known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
+            ("look", { one.refresh(as: .observer, known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
             ("own call", { one.refresh(known: MembersKnown(sequence: $0.sequence, call: $0.call + 500))?.begun }),
             ("join", { one.change(["alice": 1], known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),
             ("leave", { one.change(["dave": 0], known: MembersKnown(sequence: $0.sequence + 500, call: $0.call))?.begun }),

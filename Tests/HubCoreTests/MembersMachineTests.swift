@@ -180,8 +180,8 @@ import Testing
         bench.say(bench.changes()[0].tag)
         var tags: [RequestTag] = []
         func refreshes() -> Int {
-            for case .refresh(_, let isObserver, _, let tag) in bench.take() {
-                #expect(!isObserver)
+            for case .refresh(_, let role, _, let tag) in bench.take() {
+                #expect(role == .host)
                 tags.append(tag)
             }
             return tags.count

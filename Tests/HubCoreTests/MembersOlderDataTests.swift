@@ -4,8 +4,8 @@ import HubWire
 import Testing
 
 @Suite("Members of a store that went back") struct MembersOlderDataTests {
-    private func refreshes(_ actions: [MembersAction]) -> [(isObserver: Bool, known: MembersKnown, tag: RequestTag)] {
-        actions.compactMap { if case .refresh(_, let isObserver, let known, let tag) = $0 { (isObserver, known, tag) } else { nil } }
+    private func refreshes(_ actions: [MembersAction]) -> [(role: MemberRole, known: MembersKnown, tag: RequestTag)] {
+        actions.compactMap { if case .refresh(_, let role, let known, let tag) = $0 { (role, known, tag) } else { nil } }
     }
 
     private func restart(_ bench: MembersBench) {
@@ -115,7 +115,7 @@ import Testing
             bench.pass(.seconds(6))
             let asked = refreshes(bench.take())
             #expect(asked.map(\.known) == (isAsked ? [MembersKnown(sequence: 6, call: leave.low)] : []))
-            #expect(!asked.contains { !$0.isObserver })
+            #expect(!asked.contains { $0.role != .observer })
             guard let tag = asked.first?.tag else { continue }
             #expect(bench.machine.occupancy(of: "room") == nil, "who else is there isn't known")
             bench.machine.refreshed(

@@ -105,8 +105,8 @@ private final class MembersWorld {
             switch call {
             case .change(let users, let channel, let known, let tag):
                 store.change(users, in: channel, known: known, tag: tag, at: now)
-            case .refresh(let channel, let isObserver, let known, let tag):
-                store.refresh(channel, isObserver: isObserver, known: known, tag: tag, at: now)
+            case .refresh(let channel, let role, let known, let tag):
+                store.refresh(channel, as: role, known: known, tag: tag, at: now)
             case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
             case .sweep(let partition, let tag): store.sweep(partition: partition, tag: tag, at: now)
             case .list(let channel, let cursor, let limit, let whole, let tag):
@@ -282,6 +282,7 @@ private final class MembersWorld {
         case 15:
             // Killed: what it had is gone with it, and another one takes its place.
             guard node != 0 else { return }
+            if chance.next() % 2 == 0 { stopInOrder(node) }
             nodes[node] = makeNode()
         case 16:
             guard node != 0 else { return }
@@ -294,6 +295,15 @@ private final class MembersWorld {
             standsUntil = now + chance.span(in: .milliseconds(1_500)..<Span.seconds(2))
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
         }
+    }
+
+    /// All it has is closed, as by a node that's drained, and it waits for the store's word, but not for long.
+    private func stopInOrder(_ node: Int) {
+        for id in nodes[node].connections.keys.sorted() { nodes[node].machine.closed(connection: id, isClean: false, at: now) }
+        nodes[node].connections = [:]
+        nodes[node].machine.leave(at: now)
+        let deadline = now + .seconds(1)
+        while now < deadline && !nodes[node].machine.hasLeft { pass(.milliseconds(20)) }
     }
 
     /// The store loses what happened just before: a restart with older data, which every node sees or, as after a restore by hand, none. Less is

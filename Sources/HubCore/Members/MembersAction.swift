@@ -6,7 +6,7 @@ import HubWire
 package enum MembersAction: Sendable, Equatable {
     // For the store.
     case change([MemberCount], channel: Name, known: MembersKnown, tag: RequestTag)
-    case refresh(channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag)
+    case refresh(channel: Name, role: MemberRole, known: MembersKnown, tag: RequestTag)
     case reap(node: Name, channel: Name, tag: RequestTag)
     case sweep(partition: Int, tag: RequestTag)
     case list(channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag)

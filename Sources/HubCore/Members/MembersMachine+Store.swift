@@ -12,7 +12,7 @@ extension MembersMachine {
         }
         channel.users[user]?.isDirty = true
         channel.dirty.append(user)
-        if channel.collectAt == nil && !channel.isInFlight { channel.collectAt = now + MembersMachine.collect }
+        if channel.collectAt == nil && !channel.isInFlight { channel.collectAt = departure == nil ? now + MembersMachine.collect : now }
     }
 
     /// What the store was told may not be there any more: all of it is said again.
@@ -55,6 +55,8 @@ extension MembersMachine {
         channel.isInFlight = true
         actions.append(.change(batch, channel: channel.name, known: channel.known, tag: open(.change(channel, batch), at: now)))
         seeToRefresh(channel, at: now)
+        // A call prolongs the lease.
+        if departure != nil { refresh(channel, at: now) }
     }
 
     private func seeToRefresh(_ channel: MemberChannel, at now: Instant) {
@@ -91,11 +93,10 @@ extension MembersMachine {
         guard isUp, channel.hasMembers || channel.followers != 0 || channel.isChecked else { return }
         channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
         // One that's under way does for this time.
-        guard !channel.isRefreshing else { return }
+        guard !channel.isRefreshing || departure != nil else { return }
         channel.isRefreshing = true
         actions.append(
-            .refresh(
-                channel: channel.name, isObserver: !channel.hasMembers, known: channel.known, tag: open(.refresh(channel), at: now)))
+            .refresh(channel: channel.name, role: role(in: channel, at: now), known: channel.known, tag: open(.refresh(channel), at: now)))
     }
 
     package func refreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag, at now: Instant) {
@@ -159,7 +160,7 @@ extension MembersMachine {
 
     /// Channels whose nodes have all died are looked after by whoever lives. Every node sweeps every partition; the more nodes, the rarer each.
     func sweep(at now: Instant) {
-        guard isUp, now.since(sweepsScanned) >= .milliseconds(10) else { return }
+        guard isUp, departure == nil, now.since(sweepsScanned) >= .milliseconds(10) else { return }
         sweepsScanned = now
         for partition in sweeps.indices where sweeps[partition].next <= now {
             let pace = timers.memberSweepInterval.scaled(by: Double(max(2, nodesLive)))

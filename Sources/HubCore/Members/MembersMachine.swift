@@ -42,6 +42,8 @@ package final class MembersMachine {
     /// Nodes that live: they share the sweeps.
     package var nodesLive = 1
 
+    /// Once the node is about to stop.
+    var departure: Departure?
     var isUp = false
     var actions: [MembersAction] = []
     package internal(set) var numbers = Numbers()
@@ -229,6 +231,7 @@ package final class MembersMachine {
             removeIfUnused(channel)
         }
         while isUp, let first = emptied.first, first.at + MembersMachine.lossMax < now { _ = emptied.popFirst() }
+        depart(at: now)
         sweep(at: now)
         numbers.channels = channels.count
     }

@@ -25,9 +25,9 @@ package final class MemoryMemberStore: MemberStore {
         outputs.append(.changed(faults.lost().map { .failure($0) } ?? result, tag))
     }
 
-    package func refresh(_ channel: Name, isObserver: Bool, known: MembersKnown, tag: RequestTag, at now: Instant) {
+    package func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant) {
         if let error = faults.refusal() { return outputs.append(.refreshed(.failure(error), tag)) }
-        let lease = members.refresh(channel, by: node, isObserver: isObserver, known: known, at: now)
+        let lease = members.refresh(channel, by: node, as: role, known: known, at: now)
         outputs.append(.refreshed(faults.lost().map { .failure($0) } ?? .success(lease), tag))
     }
 

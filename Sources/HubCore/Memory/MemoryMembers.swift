@@ -119,7 +119,6 @@ package final class MemoryMembers {
             isUnsure = true
         }
         let wasEmpty = channel.isEmpty
-        if joins { occupied.move(name, to: now + timers.lease) }
         var changes = Changes()
         channel.change(node) { said in
             if joins { said.deadline = now + timers.lease }
@@ -131,23 +130,24 @@ package final class MemoryMembers {
         return .success(MembersTip(sequence: channel.sequence, begun: channel.begun, occupancy: UInt64(channel.count), isNew: isUnsure))
     }
 
-    func refresh(_ name: Name, by node: Name, isObserver: Bool, known: MembersKnown, at now: Instant) -> MembersLease {
+    func refresh(_ name: Name, by node: Name, as role: MemberRole, known: MembersKnown, at now: Instant) -> MembersLease {
         guard let channel = channel(name, at: now) else {
-            return MembersLease(isKnown: isObserver, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: [])
+            return MembersLease(isKnown: role == .observer, sequence: 0, begun: 0, occupancy: 0, othersEnd: nil, dead: [])
         }
         if channel.isBehind(known, of: node) {
             let anew = begin(name, by: node, above: known.sequence, at: now)
             return MembersLease(isKnown: false, sequence: anew.sequence, begun: anew.begun, occupancy: 0, othersEnd: nil, dead: [])
         }
         channel.ends = now + MemberLimits.ttl
-        if !isObserver {
+        if role != .observer {
             guard let said = channel.nodes[node], said.deadline > Instant(nanoseconds: 0) else {
                 return lease(of: channel, name, isKnown: false, besides: node, at: now)
             }
             // Who comes late itself can't tell who else only was cut off.
             if said.deadline <= now { channel.holdUntil = now + timers.hold }
-            channel.nodes[node]?.deadline = now + timers.lease
-            _ = occupied.insert(name, until: now + timers.lease)
+            let own: Span = if case .leaving(let span) = role { min(span, timers.lease) } else { timers.lease }
+            channel.nodes[node]?.deadline = now + own
+            _ = occupied.insert(name, until: now + own)
         }
         return lease(of: channel, name, isKnown: true, besides: node, at: now)
     }

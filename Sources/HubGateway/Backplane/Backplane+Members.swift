@@ -9,8 +9,8 @@ extension Backplane: MemberStoreDelegate {
             switch action {
             case .change(let users, let channel, let known, let tag):
                 memberStore.change(users, in: channel, known: known, tag: tag, at: now)
-            case .refresh(let channel, let isObserver, let known, let tag):
-                memberStore.refresh(channel, isObserver: isObserver, known: known, tag: tag, at: now)
+            case .refresh(let channel, let role, let known, let tag):
+                memberStore.refresh(channel, as: role, known: known, tag: tag, at: now)
             case .reap(let dead, let channel, let tag):
                 log.info("members.reap", ["channel": "\(channel)", "node": "\(dead)"])
                 memberStore.reap(dead, in: channel, tag: tag, at: now)

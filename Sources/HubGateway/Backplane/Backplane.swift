@@ -132,6 +132,7 @@ final class Backplane {
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             members.tick(at: now)
+            if members.hasLeft { state.hasLeft = true }
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -235,6 +236,7 @@ final class Backplane {
             postBytesMax = configuration.limits.messageBytes
             logsPersonal = configuration.logPersonal
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
+        case .leave: members.leave(at: now)
         case .stop: stop(at: now)
         case .nodes(let tag): announce(UInt64(machine.connectionCount), tag: tag)
         }

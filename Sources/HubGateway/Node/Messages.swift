@@ -54,6 +54,8 @@ enum BackplaneMessage: Sendable {
     case journaled([RevocationJournal.Entry], NetError?)
 
     case reconfigured(Configuration)
+    /// All connections are closed, and the stores are to know that the node stops (`NodeState.hasLeft`).
+    case leave
     /// Say goodbye to the others; nothing is served after it.
     case stop
 }

@@ -247,8 +247,12 @@ package final class Node {
         while Node.monotonicNow() < deadline {
             if impatient() { break }
             let open = state.loopNumbers.reduce(0) { $0 + $1.connections }
-            if open == 0 && settledAt == nil { settledAt = Node.monotonicNow() }
-            if let settledAt, Node.monotonicNow().since(settledAt) > .milliseconds(500) { break }
+            if open == 0 && settledAt == nil {
+                settledAt = Node.monotonicNow()
+                backplaneMailbox.post(.leave)
+                backplaneWaker.wake()
+            }
+            if let settledAt, state.hasLeft, Node.monotonicNow().since(settledAt) > .milliseconds(500) { break }
             for waker in wakers { waker.wake() }
         }
         // The goodbye is written in the backplane's turn; another one later it has left.

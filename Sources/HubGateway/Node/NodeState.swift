@@ -30,6 +30,7 @@ final class NodeState: Sendable {
     private let loopBoxes: Mutex<[LoopNumbers]>
     /// The presence store's clock less the monotonic one, in milliseconds; the least number: not known.
     private let offset = Atomic<Int64>(.min)
+    private let leftBox = Atomic<Bool>(false)
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())
 
     init(loops: Int) {
@@ -49,6 +50,12 @@ final class NodeState: Sendable {
     /// Stopping is final.
     func enter(_ phase: Phase) {
         phaseBox.withLock { if $0 != .stopping { $0 = phase } }
+    }
+
+    /// The stores know that the node stops, or can't be told.
+    var hasLeft: Bool {
+        get { leftBox.load(ordering: .relaxed) }
+        set { leftBox.store(newValue, ordering: .relaxed) }
     }
 
     /// Why the snapshot of the node's end couldn't be written.

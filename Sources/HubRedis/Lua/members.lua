@@ -32,10 +32,8 @@ elseif not isJoin and isNew then
   return {text(q or 0), begun or '0', occupancy, 1}
 end
 -- The first write: refused when memory is full, for those who come; for those who leave it's the HDEL, which isn't.
-if isJoin then
-  redis.call('ZADD', LEASES, text(now + lease), node)
-  redis.call('ZADD', OCCUPIED, 'XX', text(now + lease), CHANNEL)
-end
+-- (A lease that ends before this one is still to be looked after: among the occupied the channel stays where it is.)
+if isJoin then redis.call('ZADD', LEASES, text(now + lease), node) end
 local last = begun .. ':' .. text(number)
 if isJoin then
   if isNew then redis.call('DEL', SAID) end

@@ -6,7 +6,7 @@ import HubWire
 struct MembersCall {
     enum Kind {
         case change([MemberCount], MembersKnown)
-        case refresh(isObserver: Bool, MembersKnown)
+        case refresh(MemberRole, MembersKnown)
         case reap(Name)
         case list(cursor: String, limit: Int, whole: Int)
         case look
@@ -43,19 +43,21 @@ extension CommandEncoder {
                 out.argument(decimal: UInt64(user.devices))
                 out.argument(user.user.bytes)
             }
-        case .refresh(let isObserver, let known):
-            out.call(.memberLease, scripts, keys: 9, arguments: 11)
+        case .refresh(let role, let known):
+            out.call(.memberLease, scripts, keys: 9, arguments: 12)
             membersKeys(call.channel, of: incarnation, asksSweeps: true, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
-            out.argument(isObserver ? "1" : "0")
+            out.argument(role == .observer ? "1" : "0")
             out.argument(call.channel.bytes)
             out.argument(decimal: known.sequence)
             out.argument(decimal: known.call)
             memberStart(&out)
             out.argument(decimal: timers.gapMax.milliseconds)
+            let own: Span = if case .leaving(let span) = role { min(span, timers.lease) } else { timers.lease }
+            out.argument(decimal: own.milliseconds)
         case .reap(let node):
             out.call(.memberReap, scripts, keys: 9, arguments: 10)
             membersKeys(call.channel, of: node, asksSweeps: true, &out)

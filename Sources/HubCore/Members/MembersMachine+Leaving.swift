@@ -1,0 +1,50 @@
+import HubBase
+
+// A node that's stopped in order: who doesn't come back within the grace has left, as of users.
+extension MembersMachine {
+    /// A node that stops: its connections are closed, and those who were lost in it are awaited.
+    struct Departure {
+        /// Until then the last ones are awaited.
+        var until: Instant
+        /// Channels whose lease is to be cut yet.
+        var channels: [Name]
+    }
+
+    /// Channels told of in one tick: many thousands at once would hold up others' calls.
+    static let departuresPerTick = 500
+    /// What a cut lease has left at least: a call that's under way isn't late for it.
+    static let departureMin = Span.seconds(1)
+
+    /// All connections are closed, and the node is about to stop: what it said of its members ends with their grace instead of its lease.
+    /// Nothing comes back from it.
+    package func leave(at now: Instant) {
+        guard departure == nil else { return }
+        departure = Departure(until: now + timers.grace, channels: channels.values.filter(\.hasMembers).map(\.name))
+    }
+
+    /// True once the store has all of it, or can't be told.
+    package var hasLeft: Bool {
+        guard let departure else { return false }
+        guard isUp else { return true }
+        return departure.channels.isEmpty && requests.isEmpty && channels.values.allSatisfy(\.dirty.isEmpty)
+    }
+
+    /// Within a tick.
+    func depart(at now: Instant) {
+        guard isUp, let waiting = departure?.channels, !waiting.isEmpty else { return }
+        for name in waiting.suffix(MembersMachine.departuresPerTick) {
+            guard let channel = channels[name] else { continue }
+            let calls = actions.count
+            send(channel, at: now)
+            if actions.count == calls { refresh(channel, at: now) }
+        }
+        departure?.channels.removeLast(min(waiting.count, MembersMachine.departuresPerTick))
+    }
+
+    /// As what the node is in the channel.
+    func role(in channel: MemberChannel, at now: Instant) -> MemberRole {
+        guard channel.hasMembers else { return .observer }
+        guard let departure else { return .host }
+        return .leaving(within: max(departure.until > now ? departure.until.since(now) : .zero, MembersMachine.departureMin))
+    }
+}

@@ -1,0 +1,84 @@
+import HubBase
+import HubCore
+import HubWire
+import Testing
+
+/// A node that's stopped in order leaves its members for their grace, not for its lease.
+@Suite("Members of a node that stops") struct MembersLeavingTests {
+    private func roles(_ actions: [MembersAction]) -> [MemberRole] {
+        actions.compactMap { if case .refresh(_, let role, _, _) = $0 { role } else { nil } }
+    }
+
+    /// One member, told to the store, and lost.
+    private func lost() -> MembersBench {
+        let bench = MembersBench()
+        bench.join("alice", 1)
+        bench.pass(.milliseconds(250))
+        bench.say(bench.changes()[0].tag)
+        bench.machine.closed(connection: 1, isClean: false, at: bench.now)
+        return bench
+    }
+
+    @Test("what it said is to end with the grace of the last one, and it waits for the store's word")
+    func cut() {
+        let bench = lost()
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        #expect(!bench.machine.hasLeft)
+        bench.pass(.milliseconds(20))
+        let actions = bench.take()
+        #expect(roles(actions) == [.leaving(within: .milliseconds(9_990))])
+        #expect(!bench.machine.hasLeft)
+        for case .refresh(_, _, _, let tag) in actions {
+            let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
+            bench.machine.refreshed(.success(lease), tag: tag, at: bench.now)
+        }
+        #expect(bench.machine.hasLeft)
+    }
+
+    @Test("a call that's made after that prolongs nothing")
+    func calls() {
+        let bench = lost()
+        bench.join("bob", 2)
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        bench.pass(.milliseconds(250))
+        let order = bench.take().compactMap {
+            switch $0 {
+            case .change: "change"
+            case .refresh(_, .leaving, _, _): "leaving"
+            case .refresh: "host"
+            default: nil
+            }
+        }
+        #expect(order.contains("change") && order.last == "leaving" && !order.contains("host"), "\(order)")
+        #expect(!bench.machine.hasLeft)
+    }
+
+    @Test("where the store is away nobody waits for it")
+    func away() {
+        let bench = lost()
+        bench.machine.leave(at: bench.now)
+        bench.machine.storeHealth(.down("cut off"), at: bench.now)
+        #expect(bench.machine.hasLeft)
+    }
+
+    @Test("channels beyond a tick's share are told of in the next ones, each once")
+    func many() {
+        let bench = MembersBench()
+        for place in 0..<1_200 {
+            let channel = Name(validating: "many:\(place)")!
+            bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
+        }
+        bench.pass(.milliseconds(250))
+        for change in bench.changes() { bench.say(change.tag) }
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        var told: [Int] = []
+        for _ in 0..<4 {
+            bench.pass(.milliseconds(10))
+            told.append(roles(bench.take()).count)
+        }
+        #expect(told.reduce(0, +) == 1_200 && told.allSatisfy { $0 <= 500 }, "\(told)")
+    }
+}
