@@ -88,7 +88,7 @@ package enum RecoveryFailure: String, Sendable, CaseIterable {
         return first.previous == position.tag ? nil : .rolledBack
     }
 
-    /// Why a position to page back from is none of this channel's. Whether its tag is that of the publication at its offset isn't asked.
+    /// Why a position to page back from is none of this channel's, going by where it stands; what stands at the place is to be asked besides.
     package static func judge(before: Position, tip: Position) -> RecoveryFailure? {
         if before.isOrigin { return nil }
         if before.epoch != tip.epoch { return .epochChanged }

@@ -158,6 +158,13 @@ extension BrokerContract {
         let backwards = node.page(
             channel, HistoryQuery(before: .position(Position(epoch: other, offset: 3, tag: other)), isReverse: true, limit: 100))
         #expect(backwards == HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.epochChanged)))
+        // Another publication stands there now: what lies before it isn't what lay before the one that's meant.
+        for offset: UInt64 in [3, 5] {
+            let place = HistoryQuery.Bound.position(Position(epoch: tip.epoch, offset: offset, tag: other))
+            let elsewhere = node.page(channel, HistoryQuery(before: place, isReverse: true, limit: 100))
+            #expect(elsewhere == HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(.rolledBack)), "\(offset)")
+        }
+        #expect(offsets(node.page(channel, HistoryQuery(before: .position(tip), isReverse: true, limit: 100))) == [4, 3, 2, 1])
 
         let before = node.tip("short:broken")
         let long = node.filled("short:broken", 1...250)

@@ -43,6 +43,30 @@ def test_a_full_redis_is_told_lets_newcomers_in_and_no_answer_claims_what_is_not
     assert two.metric("hub_store_full") == 0
 
 
+def test_a_publication_that_failed_over_http_is_repeated_with_the_id_that_the_hub_made(start):
+    redis = start(Redis)
+    node = start(Hub, redis=redis.url, settings=FAST)
+
+    def publish(*messages):
+        body = {"messages": list(messages)} if len(messages) > 1 else messages[0]
+        return request(f"{node.url}/v1/publish", "POST", body)
+
+    one, unfit = {"channel": "room:again", "payload": 1}, {"channel": "", "payload": 2}
+    redis.call("CONFIG", "SET", "maxmemory", "1")
+    eventually(lambda: node.metric("hub_store_full") == 1)
+    status, _, single = publish(one)
+    assert (status, single["error"]["code"]) == (503, "storeFull") and single["messageId"], single
+    _, _, batch = publish(one, unfit, {**one, "messageId": "own"})
+    made, none, own = batch["results"]
+    assert made["error"]["code"] == "storeFull" and made["messageId"] and own["messageId"] == "own" and "messageId" not in none, batch
+    redis.call("CONFIG", "SET", "maxmemory", "0")
+    eventually(lambda: node.metric("hub_store_full") == 0)
+    for _ in range(2):
+        assert publish({**one, "messageId": single["messageId"]}, {**one, "messageId": made["messageId"]})[0] == 200
+    kept = [entry["messageId"] for entry in request(f"{node.url}/v1/channels/room%3Aagain/history")[2]["publications"]]
+    assert kept == [single["messageId"], made["messageId"]]
+
+
 def test_a_node_that_starts_while_redis_is_full_serves_what_is_there(start):
     redis = start(Redis)
     one = start(Hub, redis=redis.url, name="m1", settings=FAST)

@@ -17,13 +17,23 @@ extension MemoryChannel {
         return .judge(position, tip: tip(origin), first: behind.isEmpty ? nil : history[behind.lowerBound])
     }
 
+    /// Another publication stands there, as far as that's known still.
+    private func isElsewhere(_ place: Position, tip: Position) -> Bool {
+        guard !place.isOrigin else { return false }
+        if place.offset == tip.offset { return place.tag != tip.tag }
+        guard place.offset > 0, let kept = kept(after: place.offset - 1).first.map({ history[$0].position }) else { return false }
+        return kept.offset == place.offset && kept.tag != place.tag
+    }
+
     func page(_ query: HistoryQuery, _ origin: Position) -> HistoryPage {
         let tip = tip(origin)
         var continuity = HistoryPage.Continuity.notAsked
         if case .position(let position)? = query.after {
             continuity = judge(position, origin).map { .broken($0) } ?? .whole
         }
-        if case .position(let before)? = query.before, let failure = RecoveryFailure.judge(before: before, tip: tip) {
+        if case .position(let before)? = query.before,
+            let failure = RecoveryFailure.judge(before: before, tip: tip) ?? (isElsewhere(before, tip: tip) ? .rolledBack : nil)
+        {
             return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(failure))
         }
         var low = 0

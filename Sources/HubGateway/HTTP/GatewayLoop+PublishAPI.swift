@@ -74,7 +74,7 @@ extension GatewayLoop {
 
     func answerPublish(_ result: Result<PublishResult, WireError>, channel: Name, messageId: Name, to id: ConnectionID) {
         switch result {
-        case .failure(let error): net.respond(.error(error), to: id)
+        case .failure(let error): net.respond(.error(error) { $0.known(messageId) }, to: id)
         case .success(let published):
             net.respond(.json(200) { $0.published(published, channel: channel, messageId: messageId) }, to: id)
         }
@@ -125,8 +125,17 @@ extension JSONBody {
     fileprivate mutating func result(_ entry: PublishBatch.Entry) {
         switch entry.result {
         case .success(let result): published(result, channel: entry.channel, messageId: entry.messageId)
-        case .failure(let failure): error(failure)
+        case .failure(let failure):
+            error(failure)
+            known(entry.messageId)
         }
+    }
+
+    /// Beside an error, also where the hub made it: what may have been published all the same is repeated with it.
+    fileprivate mutating func known(_ messageId: Name) {
+        guard !messageId.isEmpty else { return }
+        key("messageId")
+        string(messageId)
     }
 
     fileprivate mutating func published(_ result: PublishResult, channel: Name, messageId: Name) {

@@ -87,8 +87,11 @@ extension HTTPResponse {
     }
 
     /// `{"error":{"code","message","retryAfter"}}`, with `Retry-After` in seconds where there's a time.
-    static func error(_ error: WireError, status: Int? = nil) -> HTTPResponse {
-        var response = json(status ?? error.code.httpStatus) { $0.error(error) }
+    static func error(_ error: WireError, status: Int? = nil, besides: (inout JSONBody) -> Void = { _ in }) -> HTTPResponse {
+        var response = json(status ?? error.code.httpStatus) {
+            $0.error(error)
+            besides(&$0)
+        }
         if let retryAfter = error.retryAfter { response.headers.append(("Retry-After", String((retryAfter + 999) / 1000))) }
         if response.status == 401 { response.headers.append(("WWW-Authenticate", "Bearer")) }
         return response

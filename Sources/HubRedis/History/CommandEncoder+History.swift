@@ -8,7 +8,7 @@ extension CommandEncoder {
         let prefix = keys.partitions[Partition.of(call.channel)]
         var continued: Position?
         if case .position(let position)? = query.after { continued = position }
-        out.call(.history, scripts, keys: 3, arguments: continued == nil ? 8 : 11)
+        out.call(.history, scripts, keys: 3, arguments: continued == nil ? 10 : 13)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.generation)
@@ -22,6 +22,13 @@ extension CommandEncoder {
         out.argument(query.isReverse ? "1" : "0")
         out.argument(decimal: UInt64(min(max(1, query.limit), HistoryReads.limitMax)))
         out.argument(decimal: UInt64(min(max(0, query.bytesMax), HistoryReads.bytesMax)))
+        if case .position(let place)? = query.before, !place.isOrigin {
+            out.argument(decimal: CommandEncoder.exact(place.offset))
+            out.argument(place.tag)
+        } else {
+            out.argument("")
+            out.argument("")
+        }
         if let continued {
             out.argument(continued.epoch)
             out.argument(decimal: CommandEncoder.exact(continued.offset))

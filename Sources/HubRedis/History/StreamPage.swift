@@ -28,6 +28,8 @@ package struct StreamPage: Equatable {
     /// Why the position that was asked for isn't continued.
     package var failure: RecoveryFailure?
     package var hasMore: Bool
+    /// Another publication stands at the place before which was asked for.
+    package var isElsewhere = false
     package var entries: [Heard]
 
     package init(tip: Position, failure: RecoveryFailure?, hasMore: Bool, entries: [Heard]) {
@@ -44,7 +46,8 @@ package struct StreamPage: Equatable {
             let tag = reply.string(3).flatMap({ Mark($0) }), let reason = reply.string(4), let more = reply.string(5)
         else { return nil }
         tip = Position(epoch: epoch, offset: offset, tag: tag)
-        hasMore = more.count > 0
+        isElsewhere = more.count == 1 && more[0] == UInt8(ascii: "0")
+        hasMore = more.count > 0 && !isElsewhere
         if reason.count > 0 {
             guard let failure = RecoveryFailure(rawValue: String(decoding: reason, as: UTF8.self)) else { return nil }
             self.failure = failure
@@ -62,7 +65,7 @@ package struct StreamPage: Equatable {
                     publication: PublicationCodec.decode(body)
                 ))
         }
-        if failure == nil, case .position(let position)? = query.after {
+        if failure == nil, !isElsewhere, case .position(let position)? = query.after {
             if query.isReverse { proveWhole(downTo: position, query) } else { proveWhole(from: position, query) }
         }
     }
@@ -93,7 +96,9 @@ package struct StreamPage: Equatable {
 
     /// As a broker's owner gets it. nil: something in it can't be read.
     package func page(to query: HistoryQuery) -> HistoryPage? {
-        if case .position(let before)? = query.before, let failure = RecoveryFailure.judge(before: before, tip: tip) {
+        if case .position(let before)? = query.before,
+            let failure = RecoveryFailure.judge(before: before, tip: tip) ?? (isElsewhere ? .rolledBack : nil)
+        {
             return HistoryPage(publications: [], tip: tip, hasMore: false, continuity: .broken(failure))
         }
         var publications: [PositionedPublication] = []

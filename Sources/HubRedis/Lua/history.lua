@@ -1,8 +1,10 @@
 -- Reads a page of a channel's history; writes nothing but a generation that's missing. Follows chain.lua. KEYS: 1 meta, 2 stream, 3 generation
 -- ARGV: 1 new generation, 2 the first offset that counts, 3 the last, 4 from which time on, 5 before which time ('': any; ms since 1970),
---       6 '1': the newest first, 7 publications, 8 their bytes at most, and where a position is to be continued 9 epoch, 10 offset, 11 tag
--- Reply: {epoch, offset, tag of the tip, '' or why the position isn't continued, '1' when more lie behind, then id offset, tag, previous
--- tag, publication for each}. Cost: one read of the stream for each chunk of up to 256 entries; a time by halving, each step one entry.
+--       6 '1': the newest first, 7 publications, 8 their bytes at most, 9 offset and 10 tag of the place before which ('': none), and where a
+--       position is to be continued 11 epoch, 12 offset, 13 tag
+-- Reply: {epoch, offset, tag of the tip, '' or why the position isn't continued, '1' when more lie behind ('0': another publication stands
+-- at the place before which), then id offset, tag, previous tag, publication for each}. Cost: one read of the stream for each chunk of up
+-- to 256 entries, and one entry for a place before which; a time by halving, each step one entry.
 
 -- The first offset from a time on, as if times grew with offsets.
 local function place(time)
@@ -26,8 +28,8 @@ end
 
 local low, high = tonumber(ARGV[2]), math.min(tonumber(ARGV[3]), tip.offset)
 local failure = ''
-if ARGV[9] then
-  failure = judge(ARGV[9], tonumber(ARGV[10]), ARGV[11]) or ''
+if ARGV[11] then
+  failure = judge(ARGV[11], tonumber(ARGV[12]), ARGV[13]) or ''
   -- Nothing that's kept is known to the asker for sure.
   if failure ~= '' then low = 1 end
 end
@@ -35,6 +37,19 @@ if ARGV[4] ~= '' then low = math.max(low, place(tonumber(ARGV[4]))) end
 if ARGV[5] ~= '' then high = math.min(high, place(tonumber(ARGV[5])) - 1) end
 
 local reply = {tip.epoch, text(tip.offset), tip.tag, failure, ''}
+if ARGV[10] ~= '' then
+  local offset = tonumber(ARGV[9])
+  local found, stands = entries(offset, math.min(offset, tip.offset), 1)[1], offset == tip.offset and tip.tag
+  if found then
+    local _, tag = entry(found)
+    stands = tag
+  end
+  -- Where it isn't kept any more nobody knows.
+  if stands and stands ~= ARGV[10] then
+    reply[5] = '0'
+    return reply
+  end
+end
 local isReverse, limit, room = ARGV[6] == '1', tonumber(ARGV[7]), tonumber(ARGV[8])
 local count, bytes, chunk, last = 0, 0, 8, #reply
 while low <= high do
