@@ -39,6 +39,7 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "nobody is taken for dead by one who comes late itself", run: late),
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
         MemberStoreCheck(name: "a node that stops is dead after the time it names, also where others come meanwhile", run: leaving),
+        MemberStoreCheck(name: "whose lease ends first is looked after then, also when the other node has left meanwhile", run: endsFirst),
         MemberStoreCheck(
             name: "nobody is dead when nobody swept for long, whoever asks, nor for a hold; then the dead are", run: blind),
         MemberStoreCheck(name: "a small list comes whole, a large one in pages that hold everybody", run: pages),
@@ -205,6 +206,22 @@ package enum MemberStoreContract {
         #expect(third.sweeping(atMost: 16) { third.sweptUsers > 0 }, "found before the lease of the one who came ends")
         #expect(fixture.run { one.told.suffix(2).sorted() == ["left carol 0", "updated bob 1"] }, "\(one.told)")
         #expect(one.list()?.members == [MemberEntry(user: "bob", devices: 1)])
+    }
+
+    private static func endsFirst(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:first")
+        let third = MemberNode(fixture, "cccccccccccc", "c:first")
+        one.change(["alice": 1])
+        two.change(["bob": 1])
+        for _ in 0..<14 {
+            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+            _ = third.sweep()
+        }
+        #expect(two.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true)
+        #expect(one.refresh()?.isKnown == true)
+        one.change(["alice": 0])
+        #expect(third.sweeping(atMost: 14) { third.sweptUsers > 0 }, "the lease that one renewed last says nothing of two")
+        #expect(fixture.run { third.told.suffix(2) == ["left alice 0", "left bob 0"] }, "\(third.told)")
     }
 
     private static func blind(_ fixture: any MemberStoreFixture) {

@@ -345,4 +345,25 @@ struct PresenceMachineTests {
         #expect(Set(written.map(\.device)).count == 2)
         #expect(written.allSatisfy { $0.device.bytes.starts(with: Array("device-".utf8)) && $0.device.bytes.count == 15 })
     }
+
+    @Test("a node that stops knows whether the store has all of its ends, or can't be told")
+    func ends() {
+        let bench = PresenceMachineBench()
+        func hasTold() -> Bool { bench.machine.hasToldEnds }
+        for number in 0..<300 { bench.connect(Name(validating: "c-\(number)")!) }
+        bench.settle()
+        #expect(hasTold())
+        for number in 0..<300 { bench.machine.closed(connection: Name(validating: "c-\(number)")!, clean: false, at: bench.now) }
+        let first = bench.applies()
+        #expect(!hasTold() && first.flatMap(\.operations).count < 300, "more than one call")
+        for one in first { bench.machine.applied(.success(one.operations.map { _ in 7 }), tag: one.tag, at: bench.now) }
+        #expect(!hasTold())
+        bench.settle()
+        #expect(hasTold())
+        bench.connect("c-last")
+        bench.settle()
+        bench.machine.closed(connection: "c-last", clean: false, at: bench.now)
+        bench.machine.storeHealth(.down("away"), at: bench.now)
+        #expect(hasTold())
+    }
 }

@@ -183,32 +183,6 @@ def test_a_dead_node_s_members_leave_once(start):
         assert redis.command("ZCARD", "hub:{%s}:ml:room:k" % tag_of("room:k")) == ":1"
 
 
-def test_a_node_that_is_stopped_in_order_leaves_its_members_for_the_grace_not_for_its_lease(start):
-    redis = start(RedisServer)
-    timers = {"presence.heartbeat": "4s", "presence.lease": "60s", "presence.userTTL": "3m", "presence.hold": "6s", "presence.grace": "2s"}
-    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST | timers) for name in ("n1", "n2"))
-    with Client(one, "watcher") as watcher:
-        room = Room(watcher, "room:stop")
-        clients = [Client(two, name, device="d") for name in ("back", "gone", "late")]
-        for client in clients:
-            client.subscribe("room:stop")
-        alone = Client(two, "alone")
-        alone.subscribe("room:alone")
-        room.until({"watcher": 1, "back": 1, "gone": 1, "late": 1})
-        # The first sweep of an empty Redis begins a hold.
-        time.sleep(7)
-        assert two.stop() == 0
-        back = Client(one, "back", device="d")
-        back.subscribe("room:stop")
-        room.until({"watcher": 1, "back": 1}, 20)
-        left = sorted(user for frame in room.frames for user in frame.get("left", []))
-        assert left == ["gone", "late"]
-        # In a channel that nobody else is in, too.
-        occupied = "hub:{%s}:mo" % tag_of("room:alone")
-        eventually(lambda: redis.command("ZSCORE", occupied, "room:alone") == "$-1", 20)
-        back.leave()
-
-
 def tag_of(channel):
     return hub_partitions()[fnv1a(channel) % 256][0]
 

@@ -1,9 +1,9 @@
 import HubBase
 
-/// One user's connections in a channel, on this node. 32 bytes where it's one connection, which is open.
-struct LocalMember {
-    struct Holder {
-        var connection: UInt64
+/// One user's connections in a channel, on this node. 32 bytes where it's one connection, which is open; where there are several, each costs a
+/// look-up, however many they are.
+package struct LocalMember {
+    private struct Holder {
         /// Empty where the client named none: such a one is no other's.
         var device: Name
         var isVisible: Bool
@@ -12,9 +12,36 @@ struct LocalMember {
     }
 
     private final class Several {
-        var holders: [Holder]
-        init(_ holders: [Holder]) { self.holders = holders }
+        private(set) var holders: [UInt64: Holder] = [:]
+        /// Connections of each device that show themselves.
+        private var named: [Name: Int] = [:]
+        private var unnamed = 0
+        /// Connections, the one that ends first in front.
+        private(set) var awaited: [UInt64] = []
+
+        var devices: Int { named.count + unnamed }
+
+        /// nil: takes it out.
+        func set(_ connection: UInt64, _ holder: Holder?) {
+            if let before = holders[connection] {
+                count(before, by: -1)
+                if before.until != nil { awaited.removeAll { $0 == connection } }
+            }
+            holders[connection] = holder
+            guard let holder else { return }
+            count(holder, by: 1)
+            if holder.until != nil { awaited.append(connection) }
+        }
+
+        private func count(_ holder: Holder, by step: Int) {
+            guard holder.isVisible else { return }
+            guard !holder.device.isEmpty else { return unnamed += step }
+            let count = (named[holder.device] ?? 0) + step
+            named[holder.device] = count == 0 ? nil : count
+        }
     }
+
+    package init() {}
 
     // The only one; where there are none or several, that's said by `isSole`.
     private var connection: UInt64 = 0
@@ -25,49 +52,78 @@ struct LocalMember {
     private var isVisible = false
     var isDirty = false
 
-    var holders: [Holder] {
-        get { isSole ? [Holder(connection: connection, device: device, isVisible: isVisible)] : several?.holders ?? [] }
-        set {
-            isSole = newValue.count == 1 && newValue[0].until == nil
-            connection = isSole ? newValue[0].connection : 0
-            device = isSole ? newValue[0].device : .empty
-            isVisible = isSole && newValue[0].isVisible
-            several = isSole || newValue.isEmpty ? nil : Several(newValue)
-        }
-    }
+    /// Of one user so many that are awaited are told apart, as of users (decision 0322). With one more, one goes that all the others outlast.
+    package static let awaitedMax = 4
+    package static let unknown: Int64 = -1
 
-    var isEmpty: Bool { !isSole && several == nil }
+    package var isEmpty: Bool { !isSole && several == nil }
 
     /// What the store was told last and has answered; `unknown` while a call says it, and when that isn't sure.
-    var stored: Int64 {
+    package var stored: Int64 {
         get { Int64(told) }
         set { told = Int32(clamping: newValue) }
     }
 
-    static let unknown: Int64 = -1
+    package var isSettled: Bool { stored == Int64(devices) }
 
     /// Devices that show themselves.
-    var devices: UInt32 {
+    package var devices: UInt32 {
         if isSole { return isVisible ? 1 : 0 }
-        guard let several else { return 0 }
-        let visible = several.holders.filter(\.isVisible)
-        let named = Set(visible.lazy.map(\.device).filter { !$0.isEmpty })
-        return UInt32(clamping: named.count + visible.count { $0.device.isEmpty })
+        return UInt32(clamping: several?.devices ?? 0)
+    }
+
+    package func holds(_ connection: UInt64) -> Bool { self[connection] != nil }
+
+    private subscript(connection: UInt64) -> Holder? {
+        if isSole { return connection == self.connection ? Holder(device: device, isVisible: isVisible) : nil }
+        return several?.holders[connection]
+    }
+
+    private mutating func set(_ connection: UInt64, _ holder: Holder?) {
+        if several == nil, !isSole, let holder, holder.until == nil { return become(connection, holder) }
+        if isSole, connection == self.connection, let holder, holder.until == nil { return become(connection, holder) }
+        let several = several ?? Several()
+        if isSole { several.set(self.connection, Holder(device: device, isVisible: isVisible)) }
+        (isSole, device) = (false, .empty)
+        several.set(connection, holder)
+        self.several = several.holders.isEmpty ? nil : several
+        if several.holders.count == 1, let (last, holder) = several.holders.first, holder.until == nil { become(last, holder) }
+    }
+
+    private mutating func become(_ connection: UInt64, _ holder: Holder) {
+        (self.connection, device, isVisible) = (connection, holder.device, holder.isVisible)
+        (isSole, several) = (true, nil)
+    }
+
+    package mutating func add(_ connection: UInt64, device: Name, isVisible: Bool) {
+        set(connection, Holder(device: device, isVisible: isVisible))
+    }
+
+    package mutating func remove(_ connection: UInt64) { if holds(connection) { set(connection, nil) } }
+
+    /// Its connection is gone, and it counts until then. Called in the order of time.
+    package mutating func lose(_ connection: UInt64, until: Instant) {
+        guard var holder = self[connection] else { return }
+        if let several, several.awaited.count >= LocalMember.awaitedMax { several.set(several.awaited[0], nil) }
+        holder.until = until
+        set(connection, holder)
+    }
+
+    /// Nobody has come for it.
+    package mutating func giveUp(_ connection: UInt64) { if self[connection]?.until != nil { set(connection, nil) } }
+
+    package mutating func show(_ isVisible: Bool, _ connection: UInt64) {
+        guard var holder = self[connection] else { return }
+        holder.isVisible = isVisible
+        set(connection, holder)
     }
 
     /// A connection of the device that shows itself is there: of those that are awaited one is back, the one that ended first. The others are on
     /// their way still. One that doesn't show itself ends no waiting, which would tell of it.
-    mutating func endAwaiting(_ device: Name) {
+    package mutating func endAwaiting(_ device: Name) {
         // Most members are one open connection.
         guard !device.isEmpty, let several else { return }
-        var first: Int?
-        for (place, holder) in several.holders.enumerated() {
-            guard holder.isVisible, holder.device == device, let until = holder.until else { continue }
-            if let best = first, let earliest = several.holders[best].until, earliest <= until { continue }
-            first = place
-        }
-        if let first { holders.remove(at: first) }
+        let back = several.awaited.first { several.holders[$0].map { $0.isVisible && $0.device == device } ?? false }
+        if let back { set(back, nil) }
     }
-
-    var isSettled: Bool { stored == Int64(devices) }
 }

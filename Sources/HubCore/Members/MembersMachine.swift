@@ -139,9 +139,9 @@ package final class MembersMachine {
         guard options(of: channelName).isOn else { return }
         let channel = channel(channelName)
         var member = channel.users[user] ?? LocalMember()
-        guard !member.holders.contains(where: { $0.connection == connection }) else { return }
+        guard !member.holds(connection) else { return }
         if isVisible { member.endAwaiting(device) }
-        member.holders.append(LocalMember.Holder(connection: connection, device: device, isVisible: isVisible))
+        member.add(connection, device: device, isVisible: isVisible)
         channel.users[user] = member
         connections.add(channelName, to: connection, of: user)
         touch(user, in: channel, at: now)
@@ -158,14 +158,16 @@ package final class MembersMachine {
     package func closed(connection: UInt64, isClean: Bool, at now: Instant) {
         guard let known = connections.remove(connection) else { return }
         for name in known.channels {
-            guard let channel = channels[name],
-                let place = channel.users[known.user]?.holders.firstIndex(where: { $0.connection == connection })
-            else { continue }
+            guard let channel = channels[name], channel.users[known.user]?.holds(connection) == true else { continue }
             if (isClean && isUp) || timers.grace == .zero {
                 remove(connection, of: known.user, from: name, at: now)
             } else {
-                channel.users[known.user]?.holders[place].until = now + timers.grace
-                lingering.append((name, known.user, connection, now + timers.grace))
+                let until = now + timers.grace
+                channel.users[known.user]?.lose(connection, until: until)
+                lingering.append((name, known.user, connection, until))
+                if departure != nil { departure?.until = until }
+                touch(known.user, in: channel, at: now)
+                schedule(channel)
             }
         }
     }
@@ -174,10 +176,8 @@ package final class MembersMachine {
     package func showed(_ isVisible: Bool, connection: UInt64, at now: Instant) {
         guard let known = connections[connection] else { return }
         for name in known.channels {
-            guard let channel = channels[name],
-                let place = channel.users[known.user]?.holders.firstIndex(where: { $0.connection == connection })
-            else { continue }
-            channel.users[known.user]?.holders[place].isVisible = isVisible
+            guard let channel = channels[name], channel.users[known.user]?.holds(connection) == true else { continue }
+            channel.users[known.user]?.show(isVisible, connection)
             touch(known.user, in: channel, at: now)
             schedule(channel)
         }
@@ -185,7 +185,7 @@ package final class MembersMachine {
 
     private func remove(_ connection: UInt64, of user: Name, from name: Name, at now: Instant) {
         guard let channel = channels[name] else { return }
-        channel.users[user]?.holders.removeAll { $0.connection == connection }
+        channel.users[user]?.remove(connection)
         touch(user, in: channel, at: now)
         schedule(channel)
         removeIfUnused(channel)
@@ -205,7 +205,7 @@ package final class MembersMachine {
         while let next = lingering.first, next.until <= now {
             _ = lingering.popFirst()
             guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
-            member.holders.removeAll { $0.connection == next.connection && $0.until != nil }
+            member.giveUp(next.connection)
             channel.users[next.user] = member
             touch(next.user, in: channel, at: now)
             schedule(channel)

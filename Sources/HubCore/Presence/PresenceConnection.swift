@@ -109,6 +109,8 @@ struct PresenceConnections {
     }
 
     func isUsed(_ place: Int) -> Bool { slots[place] != nil }
+    /// Connections that have ended, and whose end isn't acknowledged yet. Cost: a look at each slot.
+    var hasEnding: Bool { slots.contains { $0.map { $0.phase != .open } ?? false } }
     func isUsed(_ place: Int, generation: UInt32) -> Bool { slots[place].map { $0.generation == generation } ?? false }
 
     /// Its id. Cost: an allocation.

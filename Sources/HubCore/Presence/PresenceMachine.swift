@@ -242,6 +242,9 @@ package struct PresenceMachine: ~Copyable {
         queue(place)
     }
 
+    /// Of every connection that has ended the store knows it, or it can't be told. For a node that stops.
+    package var hasToldEnds: Bool { !isUp || !connections.hasEnding }
+
     static let frozen = WireError(.unavailable, "presence is frozen while its store can't be reached", retryAfter: 2_000)
 
     // MARK: Requests to the store

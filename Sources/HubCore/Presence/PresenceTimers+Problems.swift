@@ -71,6 +71,11 @@ extension PresenceTimers {
     }
 }
 
+extension PresenceTimers {
+    /// For how long what a node said of a channel's members may hold: its lease, or the grace of those whom a node that stopped has left.
+    package var longestInChannels: Span { max(lease, grace) }
+}
+
 extension Span {
     /// Zero when `other` is longer.
     package func minus(_ other: Span) -> Span {

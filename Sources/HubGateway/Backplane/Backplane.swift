@@ -132,7 +132,7 @@ final class Backplane {
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             members.tick(at: now)
-            if members.hasLeft { state.hasLeft = true }
+            if members.hasLeft && machine.hasToldEnds { state.hasLeft = true }
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()
@@ -230,7 +230,7 @@ final class Backplane {
             hooks.answered(result, number: number, partition: partition, at: now)
         case .reconfigured(let configuration):
             hooks.adopt(configuration.hooks, at: now)
-            broker.setNamespaces(configuration.brokerNamespaces)
+            broker.setNamespaces(configuration.brokerNamespaces, at: now)
             recovery.setNamespaces(configuration.namespaces)
             members.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes

@@ -1,6 +1,6 @@
 -- First step of a sweep of members: a partition's occupied channels that no node was heard of in for a lease, unless another node just swept,
 -- or nobody did for so long that all may have been cut off.
--- KEYS: 1 occupied channels, 2 the sweeps. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease, 6 ttl (ms each)
+-- KEYS: 1 occupied channels, 2 the sweeps. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 the longest that a lease may hold, 6 ttl (ms each)
 -- Reply: {when they're looked for again unless somebody is heard of, channel, …}; {} when there's nothing to do.
 local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)

@@ -1,5 +1,5 @@
 -- A node is still there: prolongs what it said, and tells whose lease has ended.
--- ARGV: 1 node, 2 lease, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel, 7 the largest sequence that it
+-- ARGV: 1 node, 2 the longest that a lease may hold, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel, 7 the largest sequence that it
 --       was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms), 11 gap max (ms), 12 how long what it said
 --       holds from now on (ms): the lease, or less where the node stops
 -- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends, or may be told as dead (-1: none),
@@ -30,12 +30,9 @@ if not isObserver then
     held = now + hold
     redis.call('HSET', META, 'ho', text(held))
   end
-  local ends = text(now + tonumber(ARGV[12]))
-  redis.call('ZADD', LEASES, ends, node)
-  -- Of one that stops: a sweep looks after the channel then, and sees who else is there.
-  redis.call('ZADD', OCCUPIED, ends, ARGV[6])
+  redis.call('ZADD', LEASES, text(now + tonumber(ARGV[12])), node)
 end
-local reply, first, blind = {1, text(q), begun, occupancy, '-1'}, -1, nil
+local reply, first, blind, due = {1, text(q), begun, occupancy, '-1'}, -1, nil, now + tonumber(ARGV[12])
 local others = redis.call('ZRANGEBYSCORE', LEASES, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 for i = 1, #others, 2 do
   local ends = tonumber(others[i + 1])
@@ -50,10 +47,13 @@ for i = 1, #others, 2 do
     end
     if ends > now then
       if first < 0 or ends - now < first then first = ends - now end
+      due = math.min(due, ends)
     elseif #reply < 15 then
       reply[#reply + 1] = others[i]
     end
   end
 end
+-- Whoever's ends first is looked after by a sweep, also when no node is left there that would.
+if not isObserver then redis.call('ZADD', OCCUPIED, text(due), ARGV[6]) end
 reply[5] = text(first)
 return reply

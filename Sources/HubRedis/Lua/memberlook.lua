@@ -1,6 +1,6 @@
 -- Second step of a sweep of members: what is to be done about a channel that nobody was heard of in for a lease.
--- ARGV: 1 when find will look for it again: if that has moved, somebody was heard of, 2 lease, 3 ttl, 4 hold (ms each), 5 rules of hooks,
---       6 the channel, 7 step, 8 start within it, 9 gap max (ms)
+-- ARGV: 1 when find will look for it again: if that has moved, somebody was heard of, 2 the longest that a lease may hold, 3 ttl, 4 hold
+--       (ms each), 5 rules of hooks, 6 the channel, 7 step, 8 start within it, 9 gap max (ms)
 -- Reply: {1: it's vacated and 0: not so, dead node, …}
 local mark, lease, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 hookRules(ARGV[5], KEYS[6], KEYS[7])

@@ -47,7 +47,7 @@ extension CommandEncoder {
             out.call(.memberLease, scripts, keys: 9, arguments: 12)
             membersKeys(call.channel, of: incarnation, asksSweeps: true, &out)
             out.argument(incarnation.bytes)
-            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: timers.longestInChannels.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(role == .observer ? "1" : "0")
@@ -56,7 +56,7 @@ extension CommandEncoder {
             out.argument(decimal: known.call)
             memberStart(&out)
             out.argument(decimal: timers.gapMax.milliseconds)
-            let own: Span = if case .leaving(let span) = role { min(span, timers.lease) } else { timers.lease }
+            let own: Span = if case .leaving(let span) = role { min(span, timers.longestInChannels) } else { timers.lease }
             out.argument(decimal: own.milliseconds)
         case .reap(let node):
             out.call(.memberReap, scripts, keys: 9, arguments: 10)
@@ -80,7 +80,7 @@ extension CommandEncoder {
             out.call(.memberLook, scripts, keys: 9, arguments: 9)
             membersKeys(call.channel, of: incarnation, asksSweeps: true, &out)
             out.argument(call.sweep?.mark ?? [])
-            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: timers.longestInChannels.milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(decimal: timers.hold.milliseconds)
             out.argument(hookRules)
@@ -106,7 +106,7 @@ extension CommandEncoder {
         out.argument(decimal: sweep.rounds == 0 ? timers.memberSweepInterval.milliseconds : 0)
         out.argument(decimal: timers.gapMax.milliseconds)
         out.argument(decimal: timers.hold.milliseconds)
-        out.argument(decimal: timers.lease.milliseconds)
+        out.argument(decimal: timers.longestInChannels.milliseconds)
         out.argument(decimal: membersTTL.milliseconds)
     }
 

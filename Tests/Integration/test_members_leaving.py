@@ -1,0 +1,83 @@
+"""Members of a node that is stopped in order, and members who come and are lost again and again. docs/presence.md, decisions 0344 and 0346."""
+
+import socket
+import time
+
+from client import Client
+from hub import FAST, Hub, RedisServer, eventually
+from test_members import Room, listed, tag_of
+
+
+def test_a_node_that_is_stopped_in_order_leaves_its_members_for_the_grace_not_for_its_lease(start):
+    redis = start(RedisServer)
+    timers = {"presence.heartbeat": "4s", "presence.lease": "60s", "presence.userTTL": "3m", "presence.hold": "6s", "presence.grace": "2s"}
+    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST | timers) for name in ("n1", "n2"))
+    with Client(one, "watcher") as watcher:
+        room = Room(watcher, "room:stop")
+        clients = [Client(two, name, device="d") for name in ("back", "gone", "late")]
+        for client in clients:
+            client.subscribe("room:stop")
+        alone = Client(two, "alone")
+        alone.subscribe("room:alone")
+        room.until({"watcher": 1, "back": 1, "gone": 1, "late": 1})
+        # The first sweep of an empty Redis begins a hold.
+        time.sleep(7)
+        assert two.stop() == 0
+        back = Client(one, "back", device="d")
+        back.subscribe("room:stop")
+        room.until({"watcher": 1, "back": 1}, 20)
+        left = sorted(user for frame in room.frames for user in frame.get("left", []))
+        assert left == ["gone", "late"]
+        # In a channel that nobody else is in, too.
+        occupied = "hub:{%s}:mo" % tag_of("room:alone")
+        eventually(lambda: redis.command("ZSCORE", occupied, "room:alone") == "$-1", 20)
+        back.leave()
+
+
+def test_where_the_grace_is_longer_than_the_lease_a_stopped_node_s_members_are_awaited_for_all_of_it(start):
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST | {"presence.grace": "9s", "presence.userTTL": "30s"}) for name in ("n1", "n2"))
+    with Client(one, "watcher") as watcher:
+        room = Room(watcher, "room:long")
+        clients = [Client(two, name, device="d") for name in ("back", "gone")]
+        for client in clients:
+            client.subscribe("room:long")
+        room.until({"watcher": 1, "back": 1, "gone": 1})
+        time.sleep(2)
+        assert two.stop() == 0
+        stopped = time.monotonic()
+        # Past the lease of 2.4 s, within the grace.
+        frames = [message for message in watcher.gather(5) if message["type"] == "members"]
+        back = Client(one, "back", device="d")
+        back.subscribe("room:long")
+        assert time.monotonic() - stopped < 8 and not [frame for frame in frames if "left" in frame], frames
+        room.until({"watcher": 1, "back": 1}, 25)
+        assert "back" not in [user for frame in room.frames for user in frame.get("left", [])]
+        back.leave()
+
+
+def test_one_connection_that_does_not_end_keeps_nobody_else_in_a_channel_of_a_stopped_node(start):
+    redis = start(RedisServer)
+    timers = {"presence.heartbeat": "4s", "presence.lease": "60s", "presence.userTTL": "3m", "presence.hold": "6s", "presence.grace": "2s"}
+    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST | timers | {"deadlines.shutdown": "4s"}) for name in ("n1", "n2"))
+    with Client(one, "watcher") as watcher, socket.create_connection(("127.0.0.1", two.port)) as half:
+        half.sendall(b"GET /v1/ws HTTP/1.1\r\nHo")
+        room = Room(watcher, "room:half")
+        gone = Client(two, "gone")
+        gone.subscribe("room:half")
+        room.until({"watcher": 1, "gone": 1})
+        time.sleep(7)
+        assert two.stop() == 0
+        room.until({"watcher": 1}, 20)
+
+
+def test_who_comes_and_is_lost_again_and_again_is_a_few_devices_and_nobody_waits_for_it(start):
+    hub = start(Hub, settings={"presence.grace": "30s"})
+    with Client(hub, "watcher") as watcher:
+        room = Room(watcher, "room:flap")
+        for _ in range(40):
+            flapping = Client(hub, "flappy")
+            flapping.subscribe("room:flap")
+            flapping.vanish()
+        eventually(lambda: listed(hub, "room:flap") == {"watcher": 1, "flappy": 4}, what="four are awaited")
+        room.until({"watcher": 1, "flappy": 4})
