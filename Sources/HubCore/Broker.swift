@@ -40,7 +40,7 @@ package protocol Broker: AnyObject {
     func unsubscribe(_ channel: Name, at now: Instant)
 
     /// Other options of namespaces (`""`: all that aren't named) for publications from now on.
-    func setNamespaces(_ namespaces: [String: HistoryOptions])
+    func setNamespaces(_ namespaces: [String: HistoryOptions], at now: Instant)
 
     /// Proves the data path: a message to ourselves through the publish path and back. Answer: `probed`; `storeFull` when it came back and
     /// nothing more can be kept.

@@ -9,6 +9,15 @@ package struct HistoryQuery: Sendable, Equatable {
         case offset(UInt64)
         /// Milliseconds since 1970, by the clock of the node that took the publication: as exact as the nodes' clocks agree.
         case time(UInt64)
+
+        /// Its offset; nil: only a look at the times tells.
+        package var place: UInt64? {
+            switch self {
+            case .position(let position): position.offset
+            case .offset(let offset): offset
+            case .time: nil
+            }
+        }
     }
 
     /// Publications behind this one. A position, forwards: the page says whether it continues without a hole from there. A time: from that
@@ -109,8 +118,9 @@ package struct PublishAttempt: Sendable, Equatable {
         self.since = since
     }
 
-    /// Its id may be forgotten already: the sender's clock and ours count the same time, but not from the same instant.
-    package func isOlder(than dedup: Span) -> Bool { age + .seconds(1) >= dedup }
+    /// Or may be by the time the store looks: the call may lie in front of it for as long as a link is kept without an answer (15 s), and the
+    /// sender's clock and ours don't count from the same instant. A short window can't give so much away.
+    package func isOlder(than dedup: Span) -> Bool { age + max(.seconds(1), min(.seconds(15), dedup.scaled(by: 0.25))) >= dedup }
 }
 
 extension WireError {

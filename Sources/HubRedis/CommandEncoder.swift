@@ -22,6 +22,7 @@ final class CommandEncoder {
 
     /// How long a channel without publications keeps its place (redis-design §4).
     static let metaTTL: Span = .seconds(7 * 86_400)
+    var dedupWindows: DedupWindows
     /// Users of one expire call.
     static let sweepLimit = 100
 
@@ -35,6 +36,7 @@ final class CommandEncoder {
         self.node = node
         self.isSharded = isSharded
         self.chance = chance
+        dedupWindows = DedupWindows(namespaces)
         setNamespaces(namespaces)
     }
 
@@ -99,7 +101,7 @@ final class CommandEncoder {
         let options = options(call.channel)
         // It may have waited here too: time goes on for its id.
         let attempt = call.attempt.map { PublishAttempt(age: $0.age + now.since(call.madeAt), since: $0.since) }
-        let isOlder = attempt?.isOlder(than: options.dedup) ?? false
+        let isOlder = attempt.map { dedupWindows.mayHaveForgotten($0, in: call.channel.namespace, at: now) } ?? false
         let prefix = keys.partitions[Partition.of(call.channel)]
         out.call(isOlder ? .retry : .publish, scripts, keys: 5, arguments: isOlder ? 11 : 8)
         out.argument(key: prefix, KeySpace.Kind.meta, call.channel.bytes)

@@ -31,7 +31,10 @@ package final class RedisBroker: Broker {
 
     package func start(at now: Instant) { backend.start(at: now) }
 
-    package func setNamespaces(_ namespaces: [String: HistoryOptions]) { backend.encoder.setNamespaces(namespaces) }
+    package func setNamespaces(_ namespaces: [String: HistoryOptions], at now: Instant) {
+        backend.encoder.setNamespaces(namespaces)
+        backend.encoder.dedupWindows.adopt(namespaces, at: now)
+    }
 
     package func stop(at now: Instant) {
         backend.stop()

@@ -100,7 +100,7 @@ extension BrokerContract {
     @Sendable static func retryInWindow(_ fixture: any BrokerFixture) {
         let (one, two) = BrokerNode.pair(fixture)
         let channel: Name = "chat:retry"
-        let attempt = PublishAttempt(age: .seconds(598), since: nil)
+        let attempt = PublishAttempt(age: .seconds(580), since: nil)
         #expect(result(one.published(.chat("a", id: "m1"), to: channel, attempt: attempt)) == "published 1")
         #expect(result(two.published(.chat("a", id: "m1"), to: channel, attempt: attempt)) == "duplicate 1")
         // However old: while the id is remembered, it decides.

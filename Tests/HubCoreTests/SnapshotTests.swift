@@ -413,9 +413,9 @@ struct SnapshotTests {
         var off = HistoryOptions()
         off.size = 0
         let position = kept.page("chat:room", after: .start)?.publications[1].position ?? .start
-        kept.broker.setNamespaces(["": off])
+        kept.broker.setNamespaces(["": off], at: kept.now)
         kept.publish("m4", to: "chat:room")
-        kept.broker.setNamespaces(["": HistoryOptions()])
+        kept.broker.setNamespaces(["": HistoryOptions()], at: kept.now)
         kept.publish("m5", to: "chat:room")
         let page = kept.page("chat:room", after: position)
         #expect(page?.continuity == .broken(.trimmed) && page?.publications.map(\.position.offset) == [5])

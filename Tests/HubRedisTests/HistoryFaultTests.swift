@@ -256,6 +256,14 @@ import Testing
         let holed = try? page(HistoryQuery(after: .position(origin), limit: 10))?.get()
         #expect(holed?.continuity == .broken(.trimmed))
         #expect(holed?.publications.map(\.position.offset) == [1, 2, 3, 5, 6])
+        // Also where it lies between two pages, or at the end that was asked for.
+        for bound in [HistoryQuery.Bound.offset(5), .position(holed?.publications[3].position ?? .start)] {
+            let lower = try? page(HistoryQuery(after: .position(origin), before: bound, isReverse: true, limit: 2))?.get()
+            #expect(lower?.continuity == .broken(.trimmed) && lower?.publications.map(\.position.offset) == [3, 2])
+            #expect((try? page(HistoryQuery(after: .position(origin), before: bound, limit: 10))?.get())?.continuity == .broken(.trimmed))
+        }
+        let upper = try? page(HistoryQuery(after: .position(origin), before: .offset(4), isReverse: true, limit: 2))?.get()
+        #expect(upper?.continuity == .whole && upper?.publications.map(\.position.offset) == [3, 2])
         let retry = node.publish("4", id: "m-old", to: Self.channel, attempt: PublishAttempt(age: .seconds(10_000), since: origin))
         #expect(fixture.run { node.published[retry] != nil })
         #expect(Self.code(node.published[retry]) == "uncertain")

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import signal
 import time
 import urllib.parse
 
@@ -385,3 +386,41 @@ def test_nobody_is_told_of_a_place_in_a_key_of_others(start, made):
         assert bob.request("subscribe", channel=channel)["position"].startswith(".0.")
         bob.chat(channel, "ours again")
         assert bob.expect(type="chat", channel=channel)["offset"] == 1
+
+
+@pytest.mark.parametrize("kind", ["embedded", "redis"])
+def test_a_retry_that_waits_in_the_node_grows_older_meanwhile(start, kind):
+    redis = start(RedisServer) if kind == "redis" else None
+    settings = {"namespaces.room.dedup": "6s", "limits.outboundBytes": "1MB"}
+    node = start(Hub, redis=redis.url if redis else None, settings=settings)
+    with Client(node, user="alice", compression=None) as alice:
+        for _ in range(60):
+            alice.request("chat", channel="big:1", payload="x" * 60_000)
+        since = alice.subscribe("room:late")["position"]
+        began = time.monotonic()
+        first = alice.request("chat", channel="room:late", messageId="once", payload=1)
+        # It reads nothing for longer than the id is remembered, and its retry waits behind pages that wait for it.
+        for number in range(150):
+            alice.send({"type": "history", "id": 1000 + number, "channel": "big:1", "limit": 100})
+        age = int((time.monotonic() - began) * 1000)
+        alice.send({"type": "chat", "id": 2000, "channel": "room:late", "messageId": "once", "payload": 1, "age": age, "since": since})
+        assert age < 4000
+        time.sleep(7.5)
+        answer = alice.expect(lambda message: message.get("id") == 2000, seconds=60)
+        assert (answer["type"], answer["offset"], answer.get("duplicate")) == ("ack", first["offset"], True), answer
+
+
+def test_a_window_of_ids_that_is_raised_forgets_those_from_before_when_it_was_to(start, tmp_path):
+    config = tmp_path / "hub.json5"
+    config.write_text('{namespaces: {room: {dedup: "2s"}}}')
+    node = start(Hub, config=config)
+    with Client(node, user="alice") as alice:
+        since = alice.subscribe("room:raised")["position"]
+        first = alice.request("chat", channel="room:raised", messageId="once", payload=1)
+        began = time.monotonic()
+        config.write_text('{namespaces: {room: {dedup: "1h"}}}')
+        node.signal(signal.SIGHUP)
+        time.sleep(3)
+        age = int((time.monotonic() - began) * 1000)
+        again = alice.request("chat", channel="room:raised", messageId="once", payload=1, age=age, since=since)
+        assert (again["offset"], again.get("duplicate")) == (first["offset"], True)

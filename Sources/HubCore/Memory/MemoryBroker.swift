@@ -16,6 +16,7 @@ package final class MemoryBroker: Broker {
     private var walk: Patrol?
     let outputs = Outputs<Output>()
     private var options: [[UInt8]: SharedOptions] = [:]
+    private var dedupWindows: DedupWindows
     private let standard = SharedOptions(HistoryOptions())
     private let limits: MemoryLimits
     /// This node's incarnation: the only one that can be sent to.
@@ -43,11 +44,17 @@ package final class MemoryBroker: Broker {
         self.chance = chance
         self.limits = limits
         self.node = node
-        setNamespaces(namespaces)
+        dedupWindows = DedupWindows(namespaces)
+        adopt(namespaces)
     }
 
     /// Cost: one look at every channel there is.
-    package func setNamespaces(_ namespaces: [String: HistoryOptions]) {
+    package func setNamespaces(_ namespaces: [String: HistoryOptions], at now: Instant) {
+        dedupWindows.adopt(namespaces, at: now)
+        adopt(namespaces)
+    }
+
+    private func adopt(_ namespaces: [String: HistoryOptions]) {
         options = Dictionary(namespaces.map { ([UInt8]($0.key.utf8), SharedOptions($0.value)) }, uniquingKeysWith: { _, last in last })
         for channel in list { channel.adopt(options(of: channel.name)) }
     }
@@ -72,7 +79,7 @@ package final class MemoryBroker: Broker {
         if !key.messageId.isEmpty, let first = channel.remembered(key), first.ends > now {
             return outputs.append(.published(channel.repeated(first.position, isSame: first.digest == digest), tag))
         }
-        if let attempt, attempt.isOlder(than: channel.options.dedup) {
+        if let attempt, dedupWindows.mayHaveForgotten(attempt, in: name.namespace, at: now) {
             switch channel.search(for: key, after: attempt.since, origin) {
             case .published(let earlier):
                 let isSame = MemoryBroker.digest(of: earlier.publication) == digest

@@ -38,7 +38,7 @@ extension MemoryChannel {
         }
         var low = 0
         switch query.after {
-        case .position, .offset: if case .broken = continuity {} else { low = kept(after: query.after?.offset ?? 0).lowerBound }
+        case .position, .offset: if case .broken = continuity {} else { low = kept(after: query.after?.place ?? 0).lowerBound }
         case .time(let time): low = place(of: time)
         case nil: break
         }
@@ -87,15 +87,5 @@ extension MemoryChannel {
             if publication.messageId == key.messageId && publication.user == key.sender { return .published(history[place]) }
         }
         return .notPublished
-    }
-}
-
-extension HistoryQuery.Bound {
-    fileprivate var offset: UInt64? {
-        switch self {
-        case .position(let position): position.offset
-        case .offset(let offset): offset
-        case .time: nil
-        }
     }
 }

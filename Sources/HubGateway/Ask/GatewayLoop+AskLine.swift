@@ -68,8 +68,8 @@ extension GatewayLoop {
     /// Publications that were kept, as far as they may go ahead now.
     private func goAhead(_ id: ConnectionID) {
         let format = sessions[Int(id.index)].format
-        while isCurrent(id), net.isOpen(id), let message = early[id.index]?.first, mayGoAhead(id, bytes: message.count) {
-            let isPublication = message.withUnsafeBytes { bytes in
+        while isCurrent(id), net.isOpen(id), let message = early[id.index]?.first, mayGoAhead(id, bytes: message.bytes.count) {
+            let isPublication = message.bytes.withUnsafeBytes { bytes in
                 if case .request(let request) = EnvelopeScanner.scan(bytes, format: format, depthMax: configuration.limits.depth) {
                     return request.type.isPublication
                 }
@@ -80,7 +80,7 @@ extension GatewayLoop {
                 early[id.index] = nil
                 net.goOnReading(id)
             }
-            message.withUnsafeBytes { handle($0, on: id) }
+            replay(message) { handle($0, on: id) }
         }
     }
 

@@ -226,7 +226,7 @@ enum SettingTable {
         .namespaceDuration("namespaces.NAME.history.ttl", \.ttl, .milliseconds(100) ... .seconds(365 * 86_400), "How long they are kept."),
         .namespaceDuration(
             "namespaces.NAME.dedup", \.dedup, .milliseconds(100) ... .seconds(7 * 86_400),
-            "How long a message id is remembered, so that a retry isn't published twice."),
+            "How long a message id is remembered, so that a retry isn't published twice. Raise it on running nodes."),
         .rights,
         .asks,
         .namespaceBoolean("namespaces.NAME.presence", \.members.isOn, "Whether channels know who is in them."),

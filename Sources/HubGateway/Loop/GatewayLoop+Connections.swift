@@ -162,8 +162,16 @@ extension GatewayLoop: ServerHandler {
         for message in waiting.messages {
             // One of them may have closed it.
             guard isCurrent(id), net.isOpen(id) else { return }
-            message.withUnsafeBytes { self.message($0, sessions[Int(id.index)].format.messageKind, on: id) }
+            replay(message) { self.message($0, sessions[Int(id.index)].format.messageKind, on: id) }
         }
+    }
+
+    /// Handles what was kept, which came when it came: the age of a retry has grown since.
+    func replay(_ message: (bytes: [UInt8], at: Instant), _ handle: (UnsafeRawBufferPointer) -> Void) {
+        let outer = replayed
+        replayed = message.at
+        message.bytes.withUnsafeBytes(handle)
+        replayed = outer
     }
 
     /// A request of a session about a channel has had its answer.
@@ -244,7 +252,7 @@ extension GatewayLoop: ServerHandler {
     func keepEarly(_ bytes: UnsafeRawBufferPointer, of id: ConnectionID) {
         let isHeld = sessions[Int(id.index)].phase == .held
         let limit = isHeld ? configuration.limits.outboundBytes : configuration.limits.messageBytes * 2
-        guard early[id.index, default: EarlyMessages()].add(bytes, limit: limit) else {
+        guard early[id.index, default: EarlyMessages()].add(bytes, at: replayed ?? net.now, limit: limit) else {
             early[id.index] = nil
             if isHeld {
                 net.close(id, code: CloseCode.overloaded.rawValue, reason: "1000 too much waits for an answer")

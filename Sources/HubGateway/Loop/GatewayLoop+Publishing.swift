@@ -56,7 +56,8 @@ extension GatewayLoop {
             position = since.kind == .string ? Position(text: since.range.bytes(in: bytes)) : nil
             guard position != nil else { throw WireError(.badPosition, "since must be a position that this hub gave out") }
         }
-        return Boxed(PublishAttempt(age: .milliseconds(age), since: position))
+        let waited = replayed.map { net.now.since($0) } ?? .zero
+        return Boxed(PublishAttempt(age: .milliseconds(age) + waited, since: position))
     }
 
     func published(_ result: Result<PublishResult, WireError>, tag: UInt64) {

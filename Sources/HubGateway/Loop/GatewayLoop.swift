@@ -41,6 +41,8 @@ final class GatewayLoop {
     var addressPaces: [AddressPace?] = []
     /// Messages that came before the welcome had left.
     var early: [UInt32: EarlyMessages] = [:]
+    /// When the message came that is handled only now; nil: now.
+    var replayed: Instant?
     /// The `connect` that is acknowledged once the welcome has left.
     var connectRequests: [UInt32: RequestID] = [:]
     /// Of streams that aren't welcomed yet: where in its default channel the client stands.

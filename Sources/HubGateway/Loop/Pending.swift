@@ -94,24 +94,25 @@ struct ChannelState {
 
 /// Messages of one connection that wait, for the welcome or for a subscription, in order and within a bound.
 struct EarlyMessages {
-    private(set) var messages: [[UInt8]] = []
+    /// With when it came.
+    private(set) var messages: [(bytes: [UInt8], at: Instant)] = []
     private(set) var bytes = 0
     /// What keeping a message costs beside its bytes.
     static let overhead = 64
 
-    var first: [UInt8]? { messages.first }
+    var first: (bytes: [UInt8], at: Instant)? { messages.first }
 
     /// True: that was the last one.
     mutating func removeFirst() -> Bool {
-        bytes -= messages.removeFirst().count + EarlyMessages.overhead
+        bytes -= messages.removeFirst().bytes.count + EarlyMessages.overhead
         return messages.isEmpty
     }
 
     /// False when it would pass the limit.
-    mutating func add(_ message: UnsafeRawBufferPointer, limit: Int) -> Bool {
+    mutating func add(_ message: UnsafeRawBufferPointer, at now: Instant, limit: Int) -> Bool {
         guard bytes + message.count + EarlyMessages.overhead <= limit else { return false }
         bytes += message.count + EarlyMessages.overhead
-        messages.append([UInt8](message))
+        messages.append(([UInt8](message), now))
         return true
     }
 }

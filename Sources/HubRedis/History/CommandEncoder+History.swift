@@ -13,9 +13,9 @@ extension CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.stream, call.channel.bytes)
         out.argument(key: prefix, KeySpace.Kind.generation)
         out.argument(chance.mark())
-        out.argument(decimal: CommandEncoder.exact(query.after?.offset ?? 0) + 1)
+        out.argument(decimal: CommandEncoder.exact(query.after?.place ?? 0) + 1)
         // Offset 0 is before the first: nothing lies between.
-        let before = query.before?.offset.map { CommandEncoder.exact($0) }
+        let before = query.before?.place.map { CommandEncoder.exact($0) }
         out.argument(decimal: before.map { $0 == 0 ? 0 : $0 - 1 } ?? CommandEncoder.exactMax)
         time(query.after, &out)
         time(query.before, &out)
@@ -70,14 +70,4 @@ extension CommandEncoder {
     static let exactMax: UInt64 = 1 << 53
 
     static func exact(_ value: UInt64) -> UInt64 { min(value, exactMax) }
-}
-
-extension HistoryQuery.Bound {
-    fileprivate var offset: UInt64? {
-        switch self {
-        case .position(let position): position.offset
-        case .offset(let offset): offset
-        case .time: nil
-        }
-    }
 }

@@ -81,11 +81,19 @@ package struct StreamPage: Equatable {
             }
             last = entry.position
         }
-        if !hasMore && query.before == nil && last.offset != tip.offset { failure = .trimmed }
+        if !hasMore, let end = end(of: query), last.offset < end { failure = .trimmed }
+    }
+
+    /// The offset of the last publication that the question means; nil: it's told by a time.
+    private func end(of query: HistoryQuery) -> UInt64? {
+        guard let before = query.before else { return tip.offset }
+        return before.place.map { min($0 == 0 ? 0 : $0 - 1, tip.offset) }
     }
 
     /// The same from the other end.
     private mutating func proveWhole(downTo position: Position, _ query: HistoryQuery) {
+        // Where the page before it ended, this one goes on.
+        if let end = end(of: query), end > position.offset, entries.first?.position.offset != end { return failure = .trimmed }
         if query.before == nil, entries.first?.position ?? position != tip { return failure = .trimmed }
         for (place, entry) in entries.enumerated() {
             let isLast = place == entries.count - 1
