@@ -59,7 +59,7 @@ extension PresenceTimers {
             gapMax + longestBeat < lease,
             "presence.gapMax (\(gapMax)) must be less than presence.lease - 1.1 * presence.heartbeat (\(lease.minus(longestBeat)))")
         // During a hold every node that lives has refreshed each of its leases once.
-        let holdMin = longestBeat + refreshJitter
+        let holdMin = (longestBeat + refreshJitter).inWholeMilliseconds
         require(
             hold >= holdMin,
             "presence.hold (\(hold)) must be at least 1.1 * presence.heartbeat plus the refresh jitter (\(holdMin))")
@@ -77,6 +77,9 @@ extension PresenceTimers {
 }
 
 extension Span {
+    /// Rounded up to what can be configured.
+    fileprivate var inWholeMilliseconds: Span { Span(nanoseconds: (nanoseconds + 999_999) / 1_000_000 * 1_000_000) }
+
     /// Zero when `other` is longer.
     package func minus(_ other: Span) -> Span {
         Span(nanoseconds: nanoseconds > other.nanoseconds ? nanoseconds - other.nanoseconds : 0)
