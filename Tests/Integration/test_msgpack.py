@@ -276,6 +276,9 @@ def test_a_recovery_and_a_history_are_the_same_in_each_format(hub):
                     reader.try_request("unsubscribe", channel="room:nobody"),
                     reader.request("subscribe", channels=[{"channel": channel, "position": "k2ma7qh3.4.d5k2b7qh"}, "user:bob"]),
                 ]
+                # How many are there by then a node may know, or not yet.
+                for answer in (asked[0], *asked[3]["channels"]):
+                    answer.pop("occupancy", None)
                 answers.append(asked)
         assert answers[0] == answers[1] == answers[2]
         assert [one["payload"]["event"] for one in answers[2][0]["publications"]] == [0, 1, 2, 3]
