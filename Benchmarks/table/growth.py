@@ -35,8 +35,9 @@ def delivery(node, subscribers):
 def over_deliveries():
     """For each number of subscribers: medians of the floor at as many sockets and at 1,000, of ours, and of ours × floor round by round."""
     found = {count: {"floor": [], "usual floor": [], "embedded": [], "Redis": [], "embedded ×": [], "Redis ×": []} for count in SUBSCRIBERS}
-    with clients.hub() as embedded, clients.hub(True) as redis:
-        for _ in range(rounds):
+    for _ in range(rounds):
+        # Nodes of its own for each round: what the last 19,000 leave behind as they go would count for the first ten of the next.
+        with clients.hub() as embedded, clients.hub(True) as redis:
             for count, figures in found.items():
                 before = clients.floor(count, rows.FRAME)
                 ours = delivery(embedded, count)
