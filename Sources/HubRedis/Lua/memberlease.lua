@@ -1,7 +1,7 @@
 -- A node is still there: prolongs what it said, and tells whose lease has ended.
--- ARGV: 1 node, 2 the longest that a lease may hold, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel, 7 the largest sequence that it
---       was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms), 11 gap max (ms), 12 how long what it said
---       holds from now on (ms): the lease, or less where the node stops
+-- ARGV: 1 node, 2 the longest that a lease may hold, 3 ttl, 4 hold (ms each), 5 '1': it has no members there, and only looks, 6 the channel,
+--       7 the largest sequence that it was told, 8 its last call that was answered (0: none), 9 step, 10 start within it (ms), 11 gap max (ms),
+--       12 how long what it said holds from now on (ms): the lease, or what's left of it where the node stops
 -- Reply: {1 or 0: it must say all again, sequence, begun, occupancy, ms until the first of the others ends, or may be told as dead (-1: none),
 --         dead node, …}
 local node, lease, ttl, hold, isObserver = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
@@ -23,6 +23,7 @@ end
 redis.call('PEXPIRE', META, ttl)
 redis.call('PEXPIRE', USERS, ttl)
 redis.call('PEXPIRE', LEASES, ttl)
+local due = now + tonumber(ARGV[12])
 if not isObserver then
   redis.call('PEXPIRE', SAID, ttl)
   if tonumber(score) <= now then
@@ -30,9 +31,9 @@ if not isObserver then
     held = now + hold
     redis.call('HSET', META, 'ho', text(held))
   end
-  redis.call('ZADD', LEASES, text(now + tonumber(ARGV[12])), node)
+  redis.call('ZADD', LEASES, text(due), node)
 end
-local reply, first, blind, due = {1, text(q), begun, occupancy, '-1'}, -1, nil, now + tonumber(ARGV[12])
+local reply, first, blind = {1, text(q), begun, occupancy, '-1'}, -1, nil
 local others = redis.call('ZRANGEBYSCORE', LEASES, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 for i = 1, #others, 2 do
   local ends = tonumber(others[i + 1])
