@@ -37,6 +37,11 @@ def free_port():
                 continue
 
 
+# By then the loops of a node have reported their numbers, which they do a few times a second; a number on /metrics that's asked for earlier
+# is of before. A test waits for it with `eventually`, or before it takes a number to compare with, this long.
+REPORTED = 0.6
+
+
 def eventually(question, seconds=15, what=None):
     """Asks until the answer is true, and returns it."""
     deadline = time.monotonic() + seconds

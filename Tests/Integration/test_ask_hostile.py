@@ -246,7 +246,7 @@ def test_a_slow_backend_holds_up_nobody_but_who_asks_and_ends_at_the_deadline(st
         assert alice.expect(id=1)["code"] == "unavailable"
         assert 2.9 < time.monotonic() - began < 10
     eventually(lambda: hub.metric('hub_ask_failures_total{ask="publish",reason="timeout"}') == 1)
-    assert hub.metric('hub_ask_request_milliseconds_total{ask="publish"}') >= 900
+    eventually(lambda: hub.metric('hub_ask_request_milliseconds_total{ask="publish"}') >= 900)
 
 
 def test_a_backend_that_is_away_or_flaps_is_seen_on_every_node_and_left_alone_for_longer_each_time(start, redis, backend):
@@ -278,12 +278,12 @@ def test_a_backend_that_is_away_or_flaps_is_seen_on_every_node_and_left_alone_fo
         for _ in range(20):
             assert alice.try_request("chat", channel="room:1", payload={})["code"] == "unavailable"
         assert backend.requests == asked
-        assert hubs[0].metric('hub_ask_failures_total{ask="publish",reason="spared"}') >= 20
+        eventually(lambda: hubs[0].metric('hub_ask_failures_total{ask="publish",reason="spared"}') >= 20)
         backend.speak = send(say(YES))
         eventually(lambda: alice.try_request("chat", channel="room:1", payload={})["type"] == "ack", 20)
         assert "notAsked" not in told(hubs[0], "one")
         eventually(lambda: "notAsked" not in told(hubs[1], "one"), 20)
-        assert hubs[0].metric('hub_ask_breaker_pause_milliseconds{ask="publish"}') == 0
+        eventually(lambda: hubs[0].metric('hub_ask_breaker_pause_milliseconds{ask="publish"}') == 0)
     # Nobody listens at all.
     backend.stop()
     code, reason = join(hubs[1], "late", welcome=False).expect_close()

@@ -18,7 +18,7 @@ def test_a_full_redis_is_told_lets_newcomers_in_and_no_answer_claims_what_is_not
         # Another node could do no better: nobody is to be sent elsewhere.
         status, _, body = request(f"{one.url}/readyz")
         assert status == 200 and body["status"] == "storeFull" and body["reason"]
-        assert one.metric("hub_store_full") == 1 and one.metric("hub_ready") == 1 and one.metric("hub_redis_link_up") == 1
+        eventually(lambda: one.metric("hub_store_full") == 1 and one.metric("hub_ready") == 1 and one.metric("hub_redis_link_up") == 1)
         refusal = alice.try_request("chat", channel="room:full", payload="x")
         assert (refusal["code"], refusal["retry"]) == ("storeFull", True) and refusal["retryAfter"] > 0
         with Client(one, user="carol") as carol:

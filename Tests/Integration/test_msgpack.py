@@ -4,13 +4,14 @@ import base64
 import json
 import math
 import re
+import time
 
 import msgpack
 import pytest
 
 import shortform
 from client import Client
-from hub import TOP, Hub, RedisServer, eventually, request, running
+from hub import REPORTED, TOP, Hub, RedisServer, eventually, request, running
 
 PACKED = ("hub.v1.msgpack",)
 SHORT = ("hub.v1.msgpack.short",)
@@ -311,6 +312,7 @@ def test_each_format_is_encoded_and_compressed_once_however_many_speak_it(start)
     try:
         for client in clients:
             client.subscribe("room:once")
+        time.sleep(REPORTED)
         before = hub.metric("hub_deflate_messages_total")
         payloads = [{"text": f"{number}: " + "so it goes, and so it went; " * 40} for number in range(5)]
         for payload in payloads:
