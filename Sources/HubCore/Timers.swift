@@ -25,6 +25,17 @@ package struct PresenceTimers: Sendable, Equatable {
         return step > 1 ? moment - moment % step : moment
     }
 
+    /// For how long what a node said of a channel's members may hold: its lease, or the grace of those whom a node that stopped has left.
+    package var longestInChannels: Span { max(lease, grace) }
+
+    /// For how long what a node says of a channel's members holds.
+    package func lease(as role: MemberRole) -> Span {
+        switch role {
+        case .host, .observer: lease
+        case .leaving(let span): min(span, longestInChannels)
+        }
+    }
+
     /// How often channels are looked through for members of dead nodes: nine times within the longest gap, as sweeps for users at least are.
     package var memberSweepInterval: Span { max(.milliseconds(1), gapMax.scaled(by: 0.1)) }
 

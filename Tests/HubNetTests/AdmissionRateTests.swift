@@ -20,7 +20,8 @@ struct AdmissionRateTests {
     func hints() {
         let rate = AdmissionRate()
         let hints = (0..<50).map { _ in rate.hint(perSecond: 10, at: start) }
-        #expect(hints == (0..<50).map { .seconds(1) + .milliseconds(UInt64($0) * 100) })
+        let expected = (0..<50).map { number -> Span in Span.milliseconds(1_000 + UInt64(number) * 100) }
+        #expect(hints == expected)
         // Later ones begin anew once the places are past.
         #expect(rate.hint(perSecond: 10, at: start + .seconds(20)) == .seconds(1))
     }

@@ -148,14 +148,14 @@ struct WebSocketClientHandshakeTests {
 
     static let deflate = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 
-    @Test(
-        "deflate is taken as it was offered, and nothing else, RFC 7692 §7.1",
-        arguments: [
-            (deflate, "open"), ("permessage-deflate; server_no_context_takeover", "open"),
-            (deflate + "; server_max_window_bits=12", "open"), ("permessage-deflate", "101"), (deflate + "; x", "101"),
-            (deflate + "; client_max_window_bits=12", "101"), (deflate + ", " + deflate, "101"), ("x-webkit-deflate-frame", "101"),
-            (";", "101"),
-        ])
+    static let extensions: [(String, String)] = [
+        ("\(deflate)", "open"), ("permessage-deflate; server_no_context_takeover", "open"),
+        ("\(deflate); server_max_window_bits=12", "open"), ("permessage-deflate", "101"), ("\(deflate); x", "101"),
+        ("\(deflate); client_max_window_bits=12", "101"), ("\(deflate), \(deflate)", "101"), ("x-webkit-deflate-frame", "101"),
+        (";", "101"),
+    ]
+
+    @Test("deflate is taken as it was offered, and nothing else, RFC 7692 §7.1", arguments: extensions)
     func deflateAnswer(extensions: String, outcome: String) {
         var opening = opening
         let text = Self.status + Self.upgrade + Self.accept + "Sec-WebSocket-Extensions: " + extensions + "\r\n\r\n"

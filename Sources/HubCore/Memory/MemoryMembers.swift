@@ -145,7 +145,7 @@ package final class MemoryMembers {
             }
             // Who comes late itself can't tell who else only was cut off.
             if said.deadline <= now { channel.holdUntil = now + timers.hold }
-            let own: Span = if case .leaving(let span) = role { min(span, timers.longestInChannels) } else { timers.lease }
+            let own = timers.lease(as: role)
             channel.nodes[node]?.deadline = now + own
             // Whoever's ends first is looked after, also when nobody else has a reason to.
             let first = channel.nodes.values.map(\.deadline).filter { $0 > now }.min()

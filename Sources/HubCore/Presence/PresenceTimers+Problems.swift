@@ -71,11 +71,6 @@ extension PresenceTimers {
     }
 }
 
-extension PresenceTimers {
-    /// For how long what a node said of a channel's members may hold: its lease, or the grace of those whom a node that stopped has left.
-    package var longestInChannels: Span { max(lease, grace) }
-}
-
 extension Span {
     /// Rounded up to what can be configured.
     fileprivate var inWholeMilliseconds: Span { Span(nanoseconds: (nanoseconds + 999_999) / 1_000_000 * 1_000_000) }

@@ -93,8 +93,11 @@ package struct StreamPage: Equatable {
     /// The same from the other end.
     private mutating func proveWhole(downTo position: Position, _ query: HistoryQuery) {
         // Where the page before it ended, this one goes on.
-        if let end = end(of: query), end > position.offset, entries.first?.position.offset != end { return failure = .trimmed }
-        if query.before == nil, entries.first?.position ?? position != tip { return failure = .trimmed }
+        if query.before == nil {
+            guard entries.first?.position ?? position == tip else { return failure = .trimmed }
+        } else if let end = end(of: query), end > position.offset {
+            guard entries.first?.position.offset == end else { return failure = .trimmed }
+        }
         for (place, entry) in entries.enumerated() {
             let isLast = place == entries.count - 1
             if isLast && hasMore { return }

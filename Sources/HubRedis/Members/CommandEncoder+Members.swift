@@ -31,7 +31,7 @@ extension CommandEncoder {
             out.call(.members, scripts, keys: 8, arguments: 10 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
-            out.argument(decimal: timers.lease.milliseconds)
+            out.argument(decimal: timers.lease(as: .host).milliseconds)
             out.argument(decimal: membersTTL.milliseconds)
             out.argument(hookRules)
             out.argument(call.channel.bytes)
@@ -56,8 +56,7 @@ extension CommandEncoder {
             out.argument(decimal: known.call)
             memberStart(&out)
             out.argument(decimal: timers.gapMax.milliseconds)
-            let own: Span = if case .leaving(let span) = role { min(span, timers.longestInChannels) } else { timers.lease }
-            out.argument(decimal: own.milliseconds)
+            out.argument(decimal: timers.lease(as: role).milliseconds)
         case .reap(let node):
             out.call(.memberReap, scripts, keys: 9, arguments: 10)
             membersKeys(call.channel, of: node, asksSweeps: true, &out)
