@@ -40,6 +40,7 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
         MemberStoreCheck(name: "a node that stops is dead after the time it names, also where others come meanwhile", run: leaving),
         MemberStoreCheck(name: "whose lease ends first is looked after then, also when the other node has left meanwhile", run: endsFirst),
+        MemberStoreCheck(name: "of nodes that end one soon after another each is found in its time", run: oneAfterAnother),
         MemberStoreCheck(
             name: "nobody is dead when nobody swept for long, whoever asks, nor for a hold; then the dead are", run: blind),
         MemberStoreCheck(name: "a small list comes whole, a large one in pages that hold everybody", run: pages),
@@ -221,6 +222,22 @@ package enum MemberStoreContract {
         #expect(one.refresh()?.isKnown == true)
         one.change(["alice": 0])
         #expect(third.sweeping(atMost: 14) { third.sweptUsers > 0 }, "the lease that one renewed last says nothing of two")
+        #expect(fixture.run { third.told.suffix(2) == ["left alice 0", "left bob 0"] }, "\(third.told)")
+    }
+
+    private static func oneAfterAnother(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:successive")
+        let third = MemberNode(fixture, "cccccccccccc", "c:successive")
+        one.change(["alice": 1])
+        two.change(["bob": 1])
+        for _ in 0..<14 {
+            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+            _ = third.sweep()
+        }
+        #expect(one.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true)
+        #expect(two.refresh(as: .leaving(within: .milliseconds(900)))?.isKnown == true)
+        #expect(third.sweeping(atMost: 14) { third.sweptUsers > 0 })
+        #expect(third.sweeping(atMost: 5) { third.sweptUsers > 1 }, "not as late as a channel is looked for that couldn't be ended")
         #expect(fixture.run { third.told.suffix(2) == ["left alice 0", "left bob 0"] }, "\(third.told)")
     }
 

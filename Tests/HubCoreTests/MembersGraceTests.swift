@@ -26,6 +26,20 @@ import Testing
         #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
     }
 
+    @Test("however many invisible connections are lost, the visible one that's awaited keeps its place")
+    func invisibleAndMany() {
+        let bench = bench(1)
+        bench.machine.closed(connection: 1, isClean: false, at: bench.now)
+        for connection: UInt64 in 10..<20 {
+            bench.join("alice", connection, visible: false)
+            bench.machine.closed(connection: connection, isClean: false, at: bench.now)
+        }
+        bench.pass(.milliseconds(9_900))
+        #expect(bench.changes().isEmpty)
+        bench.pass(.milliseconds(500))
+        #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+    }
+
     @Test("an invisible connection that is lost is awaited by nobody, and who comes doesn't take the place of one that's awaited")
     func invisibleAwaited() {
         let bench = bench(1)

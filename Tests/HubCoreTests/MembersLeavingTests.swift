@@ -55,6 +55,63 @@ import Testing
         #expect(!bench.machine.hasLeft)
     }
 
+    /// What the store says to calls that cut leases.
+    private func answer(_ actions: [MembersAction], _ bench: MembersBench, _ error: WireError? = nil) {
+        let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
+        for case .refresh(_, _, _, let tag) in actions {
+            bench.machine.refreshed(error.map { .failure($0) } ?? .success(lease), tag: tag, at: bench.now)
+        }
+    }
+
+    @Test("a lease that wasn't cut is cut again, as often as it takes; the node hasn't left before")
+    func refused() {
+        let bench = lost()
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        for _ in 0..<5 {
+            bench.pass(.milliseconds(150))
+            let actions = bench.take()
+            #expect(roles(actions).count == 1)
+            answer(actions, bench, WireError(.unavailable, "the link owes too many answers"))
+            #expect(!bench.machine.hasLeft)
+        }
+        bench.pass(.milliseconds(150))
+        answer(bench.take(), bench)
+        #expect(bench.machine.hasLeft)
+    }
+
+    @Test("what the store will never take isn't waited for")
+    func foreign() {
+        let bench = lost()
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        bench.pass(.milliseconds(20))
+        answer(bench.take(), bench, WireError(.internal, "somebody else's key", mayRetry: false))
+        #expect(bench.machine.hasLeft)
+    }
+
+    @Test("a store that doesn't answer is asked no more than it can owe")
+    func slow() {
+        let bench = MembersBench()
+        for place in 0..<5_000 {
+            let channel = Name(validating: "many:\(place)")!
+            bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
+        }
+        bench.pass(.milliseconds(250))
+        for change in bench.changes() { bench.say(change.tag) }
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        bench.pass(.seconds(1))
+        var told = bench.take()
+        #expect(roles(told).count == 2_000)
+        for _ in 0..<3 {
+            answer(told, bench)
+            bench.pass(.milliseconds(100))
+            told = bench.take()
+        }
+        #expect(roles(told).isEmpty && bench.machine.hasLeft)
+    }
+
     @Test("where the store is away nobody waits for it")
     func away() {
         let bench = lost()

@@ -1,10 +1,11 @@
 """Members of a node that is stopped in order, and members who come and are lost again and again. docs/presence.md, decisions 0344 and 0346."""
 
+import signal
 import socket
 import time
 
-from client import Client
-from hub import FAST, Hub, RedisServer, eventually
+from client import Client, raw_socket
+from hub import FAST, Hub, RedisServer, eventually, request
 from test_members import Room, listed, tag_of
 
 
@@ -69,6 +70,28 @@ def test_one_connection_that_does_not_end_keeps_nobody_else_in_a_channel_of_a_st
         time.sleep(7)
         assert two.stop() == 0
         room.until({"watcher": 1}, 20)
+
+
+def test_a_node_that_stops_leaves_nobody_out_who_came_a_moment_before(start):
+    """What loops told of their connections before they knew of the stop counts for nothing."""
+    redis = start(RedisServer)
+    timers = {"presence.heartbeat": "4s", "presence.lease": "60s", "presence.userTTL": "3m", "presence.hold": "6s", "presence.grace": "2s"}
+    settings = FAST | timers | {"deadlines.close": "1s"}
+    near = start(Hub, name="n1", redis=redis.url, settings=settings)
+    # The first sweep of an empty Redis begins a hold.
+    time.sleep(7)
+    users = [f"late{number}" for number in range(10)]
+    nodes = [start(Hub, name=f"late{number}", redis=redis.url, settings=settings) for number in range(10)]
+    sockets = []
+    for place, (node, user) in enumerate(zip(nodes, users)):
+        # They answer no close frame.
+        sockets.append(raw_socket(node, user))
+        time.sleep(0.02 * place)
+        node.signal(signal.SIGTERM)
+    for node in nodes:
+        assert node.wait() == 0
+    for user in users:
+        eventually(lambda: request(f"{near.url}/v1/presence/{user}")[2]["status"] == "offline", 20, "it's lost, and its lease of a minute isn't waited for")
 
 
 def test_who_comes_and_is_lost_again_and_again_is_a_few_devices_and_nobody_waits_for_it(start):

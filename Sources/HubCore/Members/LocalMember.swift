@@ -74,6 +74,9 @@ package struct LocalMember {
 
     package func holds(_ connection: UInt64) -> Bool { self[connection] != nil }
 
+    /// Whether it's there and shows itself.
+    package func shows(_ connection: UInt64) -> Bool { self[connection]?.isVisible ?? false }
+
     private subscript(connection: UInt64) -> Holder? {
         if isSole { return connection == self.connection ? Holder(device: device, isVisible: isVisible) : nil }
         return several?.holders[connection]
@@ -101,7 +104,7 @@ package struct LocalMember {
 
     package mutating func remove(_ connection: UInt64) { if holds(connection) { set(connection, nil) } }
 
-    /// Its connection is gone, and it counts until then. Called in the order of time.
+    /// Its connection, which showed itself, is gone, and it counts until then. Called in the order of time.
     package mutating func lose(_ connection: UInt64, until: Instant) {
         guard var holder = self[connection] else { return }
         if let several, several.awaited.count >= LocalMember.awaitedMax { several.set(several.awaited[0], nil) }

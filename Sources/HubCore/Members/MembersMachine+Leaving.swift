@@ -1,4 +1,5 @@
 import HubBase
+import HubWire
 
 // A node that's stopped in order: who doesn't come back within the grace has left, as of users.
 extension MembersMachine {
@@ -8,10 +9,18 @@ extension MembersMachine {
         var until: Instant
         /// Channels whose lease is to be cut yet.
         var channels: [Name]
+        /// Calls that cut one and aren't answered.
+        var underWay = 0
+        /// After a refusal.
+        var pausedUntil = Instant(nanoseconds: 0)
     }
 
     /// Channels told of in one tick: many thousands at once would hold up others' calls.
     static let departuresPerTick = 500
+    /// So many calls wait for answers at most: a link that stood still takes them all with room to spare for others'.
+    package static let departuresUnderWay = 2_000
+    /// What was refused is tried again after it: there's little time left.
+    package static let departurePause = Span.milliseconds(100)
     /// What a cut lease has left at least: a call that's under way isn't late for it.
     static let departureMin = Span.seconds(1)
 
@@ -31,14 +40,24 @@ extension MembersMachine {
 
     /// Within a tick.
     func depart(at now: Instant) {
-        guard isUp, let waiting = departure?.channels, !waiting.isEmpty else { return }
-        for name in waiting.suffix(MembersMachine.departuresPerTick) {
+        guard isUp, let departure, !departure.channels.isEmpty, departure.pausedUntil <= now else { return }
+        let room = max(0, MembersMachine.departuresUnderWay - departure.underWay)
+        let next = departure.channels.suffix(min(room, MembersMachine.departuresPerTick))
+        self.departure?.channels.removeLast(next.count)
+        for name in next {
             guard let channel = channels[name] else { continue }
             let calls = actions.count
             send(channel, at: now)
             if actions.count == calls { refresh(channel, at: now) }
         }
-        departure?.channels.removeLast(min(waiting.count, MembersMachine.departuresPerTick))
+    }
+
+    /// A lease wasn't cut, or it isn't known: until it is, the node hasn't left.
+    func notCut(_ channel: MemberChannel, _ error: WireError, at now: Instant) {
+        departure?.underWay -= 1
+        guard error.mayRetry, !channel.isGone else { return }
+        departure?.pausedUntil = now + MembersMachine.departurePause
+        departure?.channels.append(channel.name)
     }
 
     /// As what the node is in the channel.

@@ -95,15 +95,19 @@ extension MembersMachine {
         // One that's under way does for this time.
         guard !channel.isRefreshing || departure != nil else { return }
         channel.isRefreshing = true
+        let role = role(in: channel, at: now)
+        let cuts = if case .leaving = role { true } else { false }
+        if cuts { departure?.underWay += 1 }
         actions.append(
-            .refresh(channel: channel.name, role: role(in: channel, at: now), known: channel.known, tag: open(.refresh(channel), at: now)))
+            .refresh(channel: channel.name, role: role, known: channel.known, tag: open(.refresh(channel, cuts: cuts), at: now)))
     }
 
     package func refreshed(_ result: Result<MembersLease, WireError>, tag: RequestTag, at now: Instant) {
         guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
-        guard case .refresh(let channel) = request, case .success(let lease) = result else {
+        guard case .refresh(let channel, let cuts) = request, case .success(let lease) = result else {
             return failed(request, result.error, at: now)
         }
+        if cuts { departure?.underWay -= 1 }
         channel.isRefreshing = false
         channel.isChecked = false
         guard !channel.isGone else { return }
@@ -189,8 +193,9 @@ extension MembersMachine {
             for count in batch { touch(count.user, in: channel, at: now) }
             channel.collectAt = now + MembersMachine.pace
             schedule(channel)
-        case .refresh(let channel):
+        case .refresh(let channel, let cuts):
             channel.isRefreshing = false
+            if cuts { notCut(channel, error, at: now) }
             channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + MembersMachine.pace)
             schedule(channel)
         case .reap(let channel): channel.reaps -= 1

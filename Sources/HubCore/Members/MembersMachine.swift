@@ -81,7 +81,8 @@ package final class MembersMachine {
 
     enum Request {
         case change(MemberChannel, [MemberCount])
-        case refresh(MemberChannel)
+        /// `cuts`: the node stops, and what it said ends with its members' grace.
+        case refresh(MemberChannel, cuts: Bool)
         case reap(MemberChannel)
         case list(MemberChannel, view: UInt64)
         case page(RequestTag, Name)
@@ -158,8 +159,9 @@ package final class MembersMachine {
     package func closed(connection: UInt64, isClean: Bool, at now: Instant) {
         guard let known = connections.remove(connection) else { return }
         for name in known.channels {
-            guard let channel = channels[name], channel.users[known.user]?.holds(connection) == true else { continue }
-            if (isClean && isUp) || timers.grace == .zero {
+            guard let channel = channels[name], let member = channel.users[known.user], member.holds(connection) else { continue }
+            // One that doesn't show itself isn't awaited: it would take the place of one that does.
+            if (isClean && isUp) || timers.grace == .zero || !member.shows(connection) {
                 remove(connection, of: known.user, from: name, at: now)
             } else {
                 let until = now + timers.grace

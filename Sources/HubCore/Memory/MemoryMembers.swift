@@ -206,6 +206,9 @@ package final class MemoryMembers {
             }
             swept.channels += 1
             for node in dead { swept.users += reap(node, in: name, at: now) }
+            // The next one that may be dead is looked for in time.
+            let next = channel.nodes.values.map(\.deadline).filter { $0 > now }.min()
+            if let next { occupied.move(name, to: min(next, now + timers.gapMax)) }
         }
         return swept
     }

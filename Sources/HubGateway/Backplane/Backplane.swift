@@ -132,7 +132,7 @@ final class Backplane {
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             members.tick(at: now)
-            if members.hasLeft && machine.hasToldEnds { state.hasLeft = true }
+            state.hasLeft = members.hasLeft && machine.hasToldEnds
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()

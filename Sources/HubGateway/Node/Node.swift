@@ -248,10 +248,12 @@ package final class Node {
         let halfTime = Node.monotonicNow() + configuration.deadlines.shutdown.scaled(by: 0.5)
         while Node.monotonicNow() < deadline {
             if impatient() { break }
-            let open = state.loopNumbers.reduce(0) { $0 + $1.connections }
-            if open == 0 && settledAt == nil { settledAt = Node.monotonicNow() }
+            // What a loop told before it knew of it may leave out who came since.
+            let loops = state.loopNumbers
+            let hasClosed = loops.allSatisfy { $0.isStopping && $0.connections == 0 }
+            if hasClosed && settledAt == nil { settledAt = Node.monotonicNow() }
             // One that doesn't end keeps the others' from being told no longer than half the time.
-            if !isLeaving && (open == 0 || Node.monotonicNow() >= halfTime) {
+            if !isLeaving && (hasClosed || Node.monotonicNow() >= halfTime) {
                 isLeaving = true
                 backplaneMailbox.post(.leave)
                 backplaneWaker.wake()

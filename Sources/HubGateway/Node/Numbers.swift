@@ -7,6 +7,8 @@ import HubWire
 struct LoopNumbers: Sendable {
     var net = NetCounters()
     var connections = 0
+    /// The loop has begun to close them all, and takes no more.
+    var isStopping = false
     var sessions = 0
     var subscriptions = 0
     var channels = 0

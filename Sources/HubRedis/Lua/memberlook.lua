@@ -17,15 +17,21 @@ if blind == 0 and (not q or occupancy == 0 or #others == 0) then
   vacated()
   return {1}
 end
-local reply, again = {0}, math.max(blind, now)
+local reply, again, first = {0}, math.max(blind, now), nil
 for i = 1, #others, 2 do
   local ends = math.min(tonumber(others[i + 1]), now + lease)
   if ends > now then
     again = again > now and math.min(again, ends) or ends
+    first = first and math.min(first, ends) or ends
   elseif blind == 0 and #reply < 11 then
     reply[#reply + 1] = others[i]
   end
 end
 -- Those whose time isn't over, or who are held.
-if #reply == 1 then redis.call('ZADD', OCCUPIED, text(again), CHANNEL) end
+if #reply == 1 then
+  redis.call('ZADD', OCCUPIED, text(again), CHANNEL)
+elseif first and first < tonumber(mark) then
+  -- The next one that may be dead is looked for in time, however long the whole of this one takes.
+  redis.call('ZADD', OCCUPIED, 'XX', text(first), CHANNEL)
+end
 return reply
