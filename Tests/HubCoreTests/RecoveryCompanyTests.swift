@@ -88,6 +88,23 @@ import Testing
         #expect(try answers[2]?.get().position == .origin(Mark(chance: 5)))
     }
 
+    @Test("a request of many channels costs a few looks at each, in whatever order they're confirmed", arguments: [false, true])
+    func many(isBackwards: Bool) {
+        let count = 3_000
+        let machine = RecoveryMachine()
+        Self.join(machine, (0..<count).map { (Name(validating: "room:\($0)")!, $0 % 3 == 0 ? Self.position(10) : nil) })
+        var serials: [(Name, UInt64)] = []
+        for case .subscribe(let channel, let serial) in Self.take(machine) { serials.append((channel, serial)) }
+        if isBackwards { serials.reverse() }
+        for (channel, serial) in serials { machine.subscribed(channel, .success(Self.position(10)), serial: serial) }
+        for case .read(_, _, let key) in Self.take(machine) {
+            let page = HistoryPage(publications: [], tip: Self.position(10), hasMore: false, continuity: .whole)
+            machine.historyRead(.success(page), key: key)
+        }
+        #expect(machine.waitingCount == 0 && machine.numbers.failed == 0)
+        #expect(machine.numbers.looks < UInt64(20 * count), "\(machine.numbers.looks)")
+    }
+
     @Test("one that fails doesn't keep the others waiting, at once or when time is up")
     func failing() throws {
         let machine = Self.carried()

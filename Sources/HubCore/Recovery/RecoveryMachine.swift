@@ -47,6 +47,8 @@ package final class RecoveryMachine {
         package var failed: UInt64 = 0
         /// Readings of read marks that failed.
         package var marksMissing: UInt64 = 0
+        /// How often a subscriber was looked at, whether all is there for its answer.
+        package var looks: UInt64 = 0
 
         package init() {}
     }

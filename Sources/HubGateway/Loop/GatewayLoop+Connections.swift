@@ -219,7 +219,7 @@ extension GatewayLoop: ServerHandler {
     func isJoining(_ id: ConnectionID, _ channel: Name) -> Bool { channels.slot(of: channel).map { isJoining(id, $0) } ?? false }
 
     private func isJoining(_ id: ConnectionID, _ slot: Int) -> Bool {
-        joiningOf[id.index]?.contains { key in joinings.update(key) { $0.slot == slot } ?? false } ?? false
+        joiningOf[id.index]?.contains(slot) ?? false
     }
 
     // MARK: Messages
@@ -359,6 +359,8 @@ extension GatewayLoop: ServerHandler {
                 ConnectionID(index: UInt32(index), generation: sessions[index].generation), code: CloseCode.goingAway.rawValue,
                 reason: "the node stops: come back")
         }
+        numbers.isStopping = true
+        tellNumbers()
     }
 }
 

@@ -59,9 +59,7 @@ extension GatewayLoop {
 
     /// Subscriptions that aren't made yet.
     func waitingToJoin(_ id: ConnectionID) -> Int {
-        joiningOf[id.index]?.count { key in
-            joinings.update(key) { if case .following = $0.purpose { false } else { true } } ?? false
-        } ?? 0
+        joiningOf[id.index]?.unmade ?? 0
     }
 
     private func slot(for channel: Name) -> Int {
@@ -79,7 +77,7 @@ extension GatewayLoop {
         sessions[Int(id.index)].waiting += 1
         channelStates[slot].interest += 1
         let key = joinings.insert(Joining(connection: id, slot: slot, purpose: purpose))
-        joiningOf[id.index, default: []].append(key)
+        joiningOf[id.index, default: ConnectionJoinings()].insert(key, slot: slot, isMade: false)
         return JoinBatch.Item(channel: channel, position: position, tag: key)
     }
 
@@ -94,7 +92,7 @@ extension GatewayLoop {
     func joined(_ result: Result<JoinAnswer, WireError>, tag: UInt64) {
         guard let joining = joinings.remove(tag) else { return }
         let id = joining.connection
-        joiningOf[id.index]?.removeAll { $0 == tag }
+        joiningOf[id.index]?.remove(tag)
         if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
         sessions[Int(id.index)].waiting -= 1
         channelStates[joining.slot].interest -= 1
@@ -129,7 +127,7 @@ extension GatewayLoop {
         let id = joining.connection
         if answer.hasMore {
             guard catchingUp[id.index]?.contains(joining.slot) != true else { return }
-            catchingUp[id.index, default: []].append(joining.slot)
+            catchingUp[id.index, default: []].insert(joining.slot)
             channelStates[joining.slot].interest += 1
             return
         }
@@ -145,8 +143,7 @@ extension GatewayLoop {
 
     /// False when it wasn't. The channel may be of no interest to anybody then.
     func stopCatchingUp(_ id: ConnectionID, _ slot: Int) -> Bool {
-        guard let place = catchingUp[id.index]?.firstIndex(of: slot) else { return false }
-        catchingUp[id.index]?.remove(at: place)
+        guard catchingUp[id.index]?.remove(slot) != nil else { return false }
         if catchingUp[id.index]?.isEmpty == true { catchingUp[id.index] = nil }
         channelStates[slot].interest -= 1
         return true
@@ -154,7 +151,7 @@ extension GatewayLoop {
 
     /// A connection has gone: nobody waits for its answers.
     func stopJoining(_ id: ConnectionID) {
-        for key in joiningOf.removeValue(forKey: id.index) ?? [] {
+        for key in joiningOf.removeValue(forKey: id.index)?.keys ?? [] {
             guard let joining = joinings.remove(key) else { continue }
             channelStates[joining.slot].interest -= 1
             switch joining.purpose {
@@ -163,7 +160,7 @@ extension GatewayLoop {
             }
             dropIfEmpty(joining.slot)
         }
-        for slot in catchingUp.removeValue(forKey: id.index) ?? [] {
+        for slot in (catchingUp.removeValue(forKey: id.index) ?? []).sorted() {
             channelStates[slot].interest -= 1
             dropIfEmpty(slot)
         }

@@ -54,7 +54,7 @@ extension GatewayLoop {
             sessions[Int(id.index)].waiting += 1
             channelStates[slot].interest += 1
             let key = joinings.insert(Joining(connection: id, slot: slot, purpose: .following(batch: batch)))
-            joiningOf[id.index, default: []].append(key)
+            joiningOf[id.index, default: ConnectionJoinings()].insert(key, slot: slot, isMade: true)
             let followedSlot = followed.insert(channel).slot
             followInterest[followedSlot, default: 0] += 1
             following.parts.append(Following.Part(place: place, joining: key, slot: followedSlot))
@@ -73,7 +73,7 @@ extension GatewayLoop {
         for (part, page) in zip(following.parts, pages) {
             followInterest[part.slot] = followInterest[part.slot].flatMap { $0 > 1 ? $0 - 1 : nil }
             if let joining = joinings.remove(part.joining) {
-                joiningOf[id.index]?.removeAll { $0 == part.joining }
+                joiningOf[id.index]?.remove(part.joining)
                 if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
                 sessions[Int(id.index)].waiting -= 1
                 channelStates[joining.slot].interest -= 1

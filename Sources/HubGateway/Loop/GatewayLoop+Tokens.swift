@@ -231,7 +231,7 @@ extension GatewayLoop {
     /// Ends the subscriptions, and the watching, that a connection's rights don't cover any more; it's told of each.
     func endLostRights(_ id: ConnectionID) {
         let rights = sessions[Int(id.index)].rights
-        for slot in channels.slots(of: id.index) + (catchingUp[id.index] ?? []) {
+        for slot in channels.slots(of: id.index) + (catchingUp[id.index] ?? []).sorted() {
             let channel = channels.name(at: slot)
             guard !rights.maySubscribe(to: channel), leave(id, slot) else { continue }
             numbers.rightsLost += 1

@@ -59,8 +59,8 @@ final class GatewayLoop {
     var batches = Slab<SubscribeBatch>()
     var joinings = Slab<Joining>()
     /// By connection: its keys in `joinings`; the places of channels whose history it is still catching up with.
-    var joiningOf: [UInt32: [UInt64]] = [:]
-    var catchingUp: [UInt32: [Int]] = [:]
+    var joiningOf: [UInt32: ConnectionJoinings] = [:]
+    var catchingUp: [UInt32: Set<Int>] = [:]
     /// Bytes of pages that are on their way: by connection; and of those that `history` brings, for all.
     var promised: [UInt32: Int] = [:]
     var historyUnderWay = 0
@@ -229,7 +229,7 @@ extension GatewayLoop: LoopHandler {
         inbox.removeAllForReuse()
     }
 
-    private func tellNumbers() {
+    func tellNumbers() {
         numbersToldAt = net.now
         numbers.net = net.counters
         numbers.connections = net.connectionCount
