@@ -31,6 +31,12 @@ package struct Capacity: Sendable, Equatable {
         return min(max((each + comfortable - 1) / comfortable, 1), 200)
     }
 
+    /// From which of its source addresses a client connects whose destination is `client % destinations`: to each destination as many come from each
+    /// source. Taken in step, two sources and six destinations would make six pairs of twelve, each with ports for twice as many.
+    package static func source(of client: Int, sources: Int, destinations: Int) -> Int {
+        client / max(destinations, 1) % max(sources, 1)
+    }
+
     /// nil when all is well; else what is short, how many are possible, and what to do.
     package func shortage(bots: Int, processes: Int = 1) -> String? {
         guard bots > possible(processes: processes) else { return nil }

@@ -321,7 +321,10 @@ final class Crowd: FleetHandler {
             opening.receiveBuffer = HostileKind.slowBuffer
             opening.segmentBytes = HostileKind.slowSegment
         }
-        if !settings.sources.isEmpty { opening.source = settings.sources[client % settings.sources.count] }
+        if !settings.sources.isEmpty {
+            let source = Capacity.source(of: client, sources: settings.sources.count, destinations: settings.routes.count)
+            opening.source = settings.sources[source]
+        }
         return opening
     }
 

@@ -210,6 +210,17 @@ struct DistributionTests {
         #expect(Capacity.sources(for: 1_000_000, ports: 1, destinations: 1) == 200)
     }
 
+    @Test("to each destination as many connect from each source, whatever the numbers have in common", arguments: 1...8, 1...6)
+    func pairs(destinations: Int, sources: Int) {
+        var pairs: [Int: Int] = [:]
+        let clients = destinations * sources * 50
+        for client in 0..<clients {
+            let source = Capacity.source(of: client, sources: sources, destinations: destinations)
+            pairs[client % destinations * 100 + source, default: 0] += 1
+        }
+        #expect(pairs.count == destinations * sources && pairs.values.allSatisfy { $0 == 50 })
+    }
+
     @Test("what is too much is said with the number that is possible")
     func capacity() {
         let few = Capacity(descriptors: 1024, ports: 28_232, destinations: 1)
