@@ -279,6 +279,28 @@ def many_once(broker, node, per, connections, tag, figures):
     time.sleep(0.3)
     figures["end"].append(max(0, spent - (clients.cpu(node) - began)) / (per * connections))
     chat.close()
+    come_back(broker, node, per, connections, tag)
+
+
+def come_back(broker, node, per, connections, tag):
+    """Clients that had all their channels ask for them in one request, from where they were."""
+    names = [[f"many:{number}:{place}" for place in range(per)] for number in range(connections)]
+    there = clients.Client.several(node.port, (f"v{tag}-{number}" for number in range(connections)))
+    where = [client.subscribe(some) for client, some in zip(there, names)]
+    for client in there:
+        client.close()
+    time.sleep(0.5)
+    there = clients.Client.several(node.port, (f"w{tag}-{number}" for number in range(connections)))
+    time.sleep(0.3)
+    node.pair.go()
+    begin = time.monotonic()
+    for client, some, positions in zip(there, names, where):
+        client.subscribe([{"channel": name, "position": positions[name]} for name in some])
+    samples, end = node.pair.stop(), time.monotonic()
+    report.wait(f"connections come back to {per:,} channels each, in one request", broker, node, samples, begin, end)
+    for client in there:
+        client.close()
+    time.sleep(0.3)
 
 
 def storm(broker):

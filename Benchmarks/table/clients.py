@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pathlib
 import random
+import re
 import resource
 import socket
 import struct
@@ -79,6 +80,18 @@ class Client:
     def ask(self, **message):
         self.send({"id": 1, **message})
         self.until(b'"id":1')
+
+    def subscribe(self, channels):
+        """One request for all of them; their positions, by name."""
+        self.send({"id": 1, "type": "subscribe", "channels": channels})
+        held, found = b"", {}
+        while len(found) < len(channels):
+            part = self.socket.recv(1 << 16)
+            if not part:
+                raise SystemExit("bench: the node closed a connection")
+            held += part
+            found = dict(re.findall(rb'"channel":"([^"]+)"[^{}]*?"position":"([^"]+)"', held))
+        return {channel.decode(): position.decode() for channel, position in found.items()}
 
     def close(self):
         self.socket.close()

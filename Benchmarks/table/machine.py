@@ -157,12 +157,12 @@ def said(process, seconds):
 
 
 # Seconds that a floor is measured for, and those before it that don't count.
-CALIBRATION, CALIBRATION_WARM = 0.3, 0.2
+CALIBRATION = 1.0
 
 
 def floor(size=128, k=1):
     """CPU microseconds of a delivery to 1,000 sockets by bare sends of `k` frames with a payload of `size` bytes each."""
-    run = spawn({0, 1}, [OUT / "limit", "fan", "--n", 1000, "--size", size, "--k", k, "--secs", CALIBRATION, "--warm", CALIBRATION_WARM],
+    run = spawn({0, 1}, [OUT / "limit", "fan", "--n", 1000, "--size", size, "--k", k, "--secs", CALIBRATION, "--warm", CALIBRATION / 2],
                 stdout=subprocess.PIPE, text=True)
     return json.loads(said(run, 60))["us_per_delivery"]
 
