@@ -39,9 +39,13 @@ def start(tmp_path):
         process.kill()
 
 
+# Files whose tests take more than a minute together, the longest first, so that the others run beside them and not after them.
+LONG = ("scenarios", "recovery", "hooks", "swarm_proof", "swarm_find", "counts", "presence", "members", "faults_links", "swarm_spoilt")
+
+
 def pytest_collection_modifyitems(items):
-    # The longest first, so that the others run beside it.
-    items.sort(key=lambda item: "test_swarm" not in item.nodeid)
+    places = {f"test_{name}.py": place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
 
 
 _all = []
