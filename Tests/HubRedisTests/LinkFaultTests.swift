@@ -36,6 +36,27 @@ import Testing
         #expect(node.health == [.up])
     }
 
+    @Test("nor does the order turn where another node has loaded the scripts while calls were on their way, 0350")
+    func scriptsLoadedByAnother() {
+        let fixture = RedisFixture()
+        let relay = Relay(to: fixture.server.socket)
+        let (one, two) = (Node(fixture, "aaaaaaaaaaaa", url: relay.url), Node(fixture, "bbbbbbbbbbbb"))
+        #expect(one.goUp() && two.goUp())
+        #expect(one.findsNothing(Self.channel))
+        fixture.server.client().text("SCRIPT", "FLUSH")
+        relay.hold(before: "the second")
+        let tags = [one.publish("the first", id: "m1", to: Self.channel), one.publish("the second", id: "m2", to: Self.channel)]
+        // The first finds no scripts, and its node asks for them, behind the second on its way.
+        #expect(fixture.run { relay.isHolding("the second") && relay.isHolding("LOAD") })
+        let other = two.publish("another", id: "m3", to: "chat:another")
+        #expect(fixture.run { two.published[other] != nil })
+        relay.release()
+        #expect(fixture.run { tags.allSatisfy { one.published[$0] != nil } })
+        #expect(Self.positions(one, tags) == [1, 2])
+        #expect(fixture.run { one.messages(Self.channel).count == 2 })
+        #expect(one.messages(Self.channel).map { "\($0.publication.messageId)" } == ["m1", "m2"])
+    }
+
     @Test("a killed subscriber link loses nothing unannounced, and the last message is known without a successor")
     func subscriberKilled() {
         let fixture = RedisFixture()

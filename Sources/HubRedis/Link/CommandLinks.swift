@@ -33,6 +33,7 @@ final class CommandLinks {
     /// Refusals that mustn't be told from within the call.
     private var refused: [(Waiting, WireError)] = []
     private var configurationRetry: Instant?
+    private var reloads = 0
 
     /// After a second redirection, and after one that names nobody; doubled up to sixteenfold.
     static let redirectDelay: Span = .milliseconds(50)
@@ -64,6 +65,12 @@ final class CommandLinks {
 
     /// Whether calls of the channel wait for another master than the one that answers now.
     func isOnDetour(_ channel: Name) -> Bool { !detours.isEmpty && detours[isCluster ? Partition.of(channel) : 0] != nil }
+
+    /// A name that no other reload of scripts has, by any node.
+    func nameReload() -> [UInt8] {
+        reloads += 1
+        return backend.incarnation.bytes + [UInt8](" \(reloads)".utf8)
+    }
 
     /// Makes a call. It leaves at the end of the turn.
     func send(_ call: Call) {

@@ -132,9 +132,10 @@ final class RedisLink: ConnectionOwner {
         pending.append(Pending(waiting: waiting, replies: 1, sent: loop.now))
     }
 
-    private func load(_ step: (Script) -> Call.SetUp) {
+    /// `name`: theirs alone, nil for the texts that all nodes share.
+    private func load(as name: [UInt8]? = nil, _ step: (Script) -> Call.SetUp) {
         for script in Script.allCases {
-            connection.out.load(script, isSharded: isSharded)
+            connection.out.load(script, isSharded: isSharded, as: name)
             expect(step(script))
         }
     }
@@ -241,10 +242,11 @@ final class RedisLink: ConnectionOwner {
             waiting.reloads += 1
             held.append(waiting)
             // What was sent before the reload finds no script either, and comes here before the reload's own replies do; what's new waits
-            // meanwhile. So the order of publications holds.
+            // meanwhile. So the order of publications holds. They're loaded under a name of this reload: what is still on its way must not
+            // find what another node has loaded anew (decision 0350).
             if !isReloading {
                 isReloading = true
-                load { $0 == Script.allCases.last ? .reloaded($0) : .load($0) }
+                load(as: owner.nameReload()) { $0 == Script.allCases.last ? .reloaded($0) : .load($0) }
             }
         case .elsewhere where owner.isCluster:
             let redirect = redirect(reply)

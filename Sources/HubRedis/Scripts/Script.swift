@@ -76,12 +76,14 @@ package struct ScriptTable {
 }
 
 extension ByteBuffer {
-    /// `SCRIPT LOAD` of one script. `isSharded`: for a cluster.
-    package mutating func load(_ script: Script, isSharded: Bool) {
+    /// `SCRIPT LOAD` of one script. `isSharded`: for a cluster. `name`, one line: makes it a text of its own, with a digest of its own, so that
+    /// nobody else's load of the script is taken for this one.
+    package mutating func load(_ script: Script, isSharded: Bool, as name: [UInt8]? = nil) {
         command(3)
         argument("SCRIPT")
         argument("LOAD")
-        argument(isSharded ? script.shardedSource : script.source)
+        let source = isSharded ? script.shardedSource : script.source
+        argument(name.map { source + [UInt8]("\n-- ".utf8) + $0 } ?? source)
     }
 
     /// The head of a call: `keys` keys and then `arguments` arguments follow.

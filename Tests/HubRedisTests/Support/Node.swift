@@ -45,10 +45,10 @@ final class Node: BrokerDelegate, PresenceStoreDelegate {
     private(set) var health: [BackendHealth] = []
     private(set) var storeHealth: [BackendHealth] = []
 
-    init(_ fixture: RedisFixture, _ name: Name) {
+    init(_ fixture: RedisFixture, _ name: Name, url: String? = nil) {
         self.fixture = fixture
         self.name = name
-        backend = fixture.backend(incarnation: name, name: name)
+        backend = fixture.backend(incarnation: name, name: name, url: url)
         broker = RedisBroker(backend)
         store = RedisPresenceStore(backend)
         broker.delegate = self

@@ -21,10 +21,11 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture,
 
     deinit { stepped.stop() }
 
-    func backend(incarnation: Name, name: Name) -> RedisBackend {
+    /// `url`: another way to the server than the straight one.
+    func backend(incarnation: Name, name: Name, url: String? = nil) -> RedisBackend {
         made += 1
         var redis = Configuration.Redis()
-        redis.url = server.url
+        redis.url = url ?? server.url
         do {
             return try RedisBackend(
                 loop: stepped.loop, redis: redis, timers: timers, namespaces: BrokerContract.namespaces, incarnation: incarnation,
