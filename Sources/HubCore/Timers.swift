@@ -39,6 +39,13 @@ package struct PresenceTimers: Sendable, Equatable {
     /// How often channels are looked through for members of dead nodes: nine times within the longest gap, as sweeps for users at least are.
     package var memberSweepInterval: Span { max(.milliseconds(1), gapMax.scaled(by: 0.1)) }
 
+    /// How long one of several nodes waits between its own sweeps: the more, the rarer, but never so rarely that, were all others to go at once, the
+    /// one that's left would find that nobody swept for longer than the longest gap, and take nobody for dead for a hold.
+    package func pauses(between interval: Span, nodes: Int) -> Range<Span> {
+        let pace = min(interval.scaled(by: Double(max(2, nodes))), gapMax.scaled(by: 0.6))
+        return pace.scaled(by: 0.5)..<pace.scaled(by: 1.5)
+    }
+
     /// Within how many milliseconds of its beginning a channel's sequence of members begins.
     package var sequenceStep: UInt64 { max(1, lastSeenStep.milliseconds) }
     /// What versions are rounded down to, in microseconds.

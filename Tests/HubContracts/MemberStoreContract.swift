@@ -40,6 +40,9 @@ package enum MemberStoreContract {
         MemberStoreCheck(name: "who only looks on sees the dead too, and needs no members", run: observer),
         MemberStoreCheck(name: "a node that stops is dead after the time it names, also where others come meanwhile", run: leaving),
         MemberStoreCheck(name: "whose lease ends first is looked after then, also when the other node has left meanwhile", run: endsFirst),
+        MemberStoreCheck(name: "of many nodes that end at once all are found, not some now and the rest a lease later", run: manyDead),
+        MemberStoreCheck(
+            name: "who is told that one is dead, and doesn't come to take it out, keeps it no longer than sweeps do", run: notTakenOut),
         MemberStoreCheck(name: "of nodes that end one soon after another each is found in its time", run: oneAfterAnother),
         MemberStoreCheck(
             name: "nobody is dead when nobody swept for long, whoever asks, nor for a hold; then the dead are", run: blind),
@@ -223,6 +226,38 @@ package enum MemberStoreContract {
         one.change(["alice": 0])
         #expect(third.sweeping(atMost: 14) { third.sweptUsers > 0 }, "the lease that one renewed last says nothing of two")
         #expect(fixture.run { third.told.suffix(2) == ["left alice 0", "left bob 0"] }, "\(third.told)")
+    }
+
+    private static func manyDead(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:many")
+        one.change(["alice": 1])
+        let others = (0..<14).map { MemberNode(fixture, Name(validating: "othernode\($0)")!, "c:many") }
+        for (place, other) in others.enumerated() { other.change([Name(validating: "user\(place)")!: 1]) }
+        // The first sweep of all begins a hold.
+        for _ in 0..<14 {
+            for node in others + [one] { #expect(node.refresh()?.isKnown == true) }
+            _ = two.sweep()
+        }
+        for other in others { #expect(other.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true) }
+        #expect(one.refresh()?.isKnown == true)
+        #expect(two.sweeping(atMost: 14) { two.sweptUsers > 0 })
+        #expect(two.sweeping(atMost: 4) { two.sweptUsers == 14 }, "\(two.sweptUsers) of 14")
+    }
+
+    private static func notTakenOut(_ fixture: any MemberStoreFixture) {
+        let (one, two) = MemberNode.pair(fixture, "c:told")
+        let third = MemberNode(fixture, "cccccccccccc", "c:told")
+        one.change(["alice": 1])
+        two.change(["bob": 1])
+        for _ in 0..<14 {
+            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
+            _ = third.sweep()
+        }
+        #expect(two.refresh(as: .leaving(within: .milliseconds(100)))?.isKnown == true)
+        fixture.pass(.milliseconds(150))
+        #expect(one.refresh()?.dead == [two.incarnation])
+        #expect(third.sweeping(atMost: 13) { third.sweptUsers > 0 }, "one's own lease is longer than that")
+        #expect(fixture.run { third.told.last == "left bob 0" }, "\(third.told)")
     }
 
     private static func oneAfterAnother(_ fixture: any MemberStoreFixture) {

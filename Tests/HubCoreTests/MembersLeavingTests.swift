@@ -112,12 +112,46 @@ import Testing
         #expect(roles(told).isEmpty && bench.machine.hasLeft)
     }
 
-    @Test("where the store is away nobody waits for it")
+    @Test("where the store is away, or a part of it, its leases are asked for until it's back")
     func away() {
         let bench = lost()
+        _ = bench.take()
         bench.machine.leave(at: bench.now)
         bench.machine.storeHealth(.down("cut off"), at: bench.now)
+        for _ in 0..<5 {
+            bench.pass(.milliseconds(150))
+            let actions = bench.take()
+            #expect(roles(actions).count == 1)
+            answer(actions, bench, WireError(.unavailable, "Redis is away"))
+            #expect(bench.machine.isLeaving && !bench.machine.hasLeft)
+        }
+        bench.machine.storeHealth(.up, at: bench.now)
+        bench.pass(.milliseconds(150))
+        answer(bench.take(), bench)
         #expect(bench.machine.hasLeft)
+    }
+
+    @Test("what is refused waits behind what wasn't asked for yet")
+    func behind() {
+        let bench = MembersBench()
+        for place in 0..<1_200 {
+            let channel = Name(validating: "many:\(place)")!
+            bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
+        }
+        bench.pass(.milliseconds(250))
+        for change in bench.changes() { bench.say(change.tag) }
+        _ = bench.take()
+        bench.machine.leave(at: bench.now)
+        var asked: [Name] = []
+        for _ in 0..<3 {
+            bench.pass(.milliseconds(10))
+            let actions = bench.take()
+            for case .refresh(let channel, _, _, _) in actions { asked.append(channel) }
+            answer(actions, bench, WireError(.unavailable, "Redis is away"))
+        }
+        #expect(asked.count == 1_200 && Set(asked).count == 1_200)
+        bench.pass(.milliseconds(150))
+        #expect(roles(bench.take()).count == 1_200)
     }
 
     @Test("channels beyond a tick's share are told of in the next ones, each once")

@@ -1,3 +1,4 @@
+import Foundation
 import HubBase
 import HubCore
 import HubWire
@@ -352,6 +353,16 @@ private final class MembersWorld {
 }
 
 @Suite("Members, simulated") struct MembersSimulationTests {
+    private static let environment = ProcessInfo.processInfo.environment
+    private static let blocks: UInt64 = 10
+
+    /// A tenth of a test's seeds: some with every test run, thousands with `scripts/simulate members`.
+    private static func seeds(_ block: UInt64, from first: UInt64, count: UInt64) -> Range<UInt64> {
+        let share = (UInt64(environment["HUB_MEMBERS_SEEDS"] ?? "") ?? count) / blocks
+        let start = (UInt64(environment["HUB_MEMBERS_SEED"] ?? "") ?? first) + block * share
+        return start..<(start + share)
+    }
+
     private func run(seed: UInt64, faults: Bool) {
         let world = MembersWorld(seed: seed)
         world.pass(.milliseconds(600))
@@ -384,17 +395,18 @@ private final class MembersWorld {
     }
 
     @Test(
-        "everybody ends up with the truth, no frame contradicts the one before, and nobody gets more than four a second", arguments: 0..<6)
-    func healthy(block: UInt64) { for seed in block * 40..<(block + 1) * 40 { run(seed: seed, faults: false) } }
+        "everybody ends up with the truth, no frame contradicts the one before, and nobody gets more than four a second",
+        arguments: 0..<blocks)
+    func healthy(block: UInt64) { for seed in Self.seeds(block, from: 0, count: 240) { run(seed: seed, faults: false) } }
 
     @Test(
         "so too with lost messages, refusals, pauses, cuts, crashes and a store that loses its data; who was always there never leaves",
-        arguments: 0..<10)
-    func faulty(block: UInt64) { for seed in 10_000 + block * 60..<10_000 + (block + 1) * 60 { run(seed: seed, faults: true) } }
+        arguments: 0..<blocks)
+    func faulty(block: UInt64) { for seed in Self.seeds(block, from: 10_000, count: 600) { run(seed: seed, faults: true) } }
 
-    @Test("whatever dies, all at once too, backends are told of each channel in turns, and in the end what is so", arguments: 0..<10)
+    @Test("whatever dies, all at once too, backends are told of each channel in turns, and in the end what is so", arguments: 0..<blocks)
     func toldInTurns(block: UInt64) {
-        for seed in 30_000 + block * 30..<30_000 + (block + 1) * 30 {
+        for seed in Self.seeds(block, from: 30_000, count: 300) {
             let world = MembersWorld(seed: seed, mayAllDie: true)
             for _ in 0..<60 {
                 world.act(faults: true)

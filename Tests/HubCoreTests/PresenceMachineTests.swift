@@ -346,7 +346,7 @@ struct PresenceMachineTests {
         #expect(written.allSatisfy { $0.device.bytes.starts(with: Array("device-".utf8)) && $0.device.bytes.count == 15 })
     }
 
-    @Test("a node that stops knows whether the store has all of its ends, or can't be told")
+    @Test("a node that stops knows whether the store has all of its ends")
     func ends() {
         let bench = PresenceMachineBench()
         func hasTold() -> Bool { bench.machine.hasToldEnds }
@@ -364,6 +364,9 @@ struct PresenceMachineTests {
         bench.settle()
         bench.machine.closed(connection: "c-last", clean: false, at: bench.now)
         bench.machine.storeHealth(.down("away"), at: bench.now)
+        #expect(!hasTold())
+        bench.machine.storeHealth(.up, at: bench.now)
+        bench.settle()
         #expect(hasTold())
     }
 }

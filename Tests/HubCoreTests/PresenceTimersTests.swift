@@ -69,4 +69,17 @@ struct PresenceTimersTests {
         timers.userTTL = .milliseconds(81_001)
         #expect(timers.problems() == [])
     }
+
+    @Test(
+        "however many nodes share the sweeps, one that's left alone sweeps within the longest gap", arguments: [1, 2, 3, 10, 100, 10_000])
+    func pauses(nodes: Int) {
+        for timers in [PresenceTimers(), PresenceTimersTests.fast] {
+            for interval in [timers.sweepInterval, timers.memberSweepInterval] {
+                let pauses = timers.pauses(between: interval, nodes: nodes)
+                #expect(pauses.upperBound < timers.gapMax && pauses.lowerBound >= interval)
+                // The more nodes, the less each does, as far as that goes.
+                #expect(pauses.lowerBound >= min(interval.scaled(by: Double(nodes) * 0.5), timers.gapMax.scaled(by: 0.29)))
+            }
+        }
+    }
 }

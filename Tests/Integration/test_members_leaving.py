@@ -72,6 +72,39 @@ def test_one_connection_that_does_not_end_keeps_nobody_else_in_a_channel_of_a_st
         room.until({"watcher": 1}, 20)
 
 
+def test_a_node_that_stops_while_redis_stands_still_leaves_its_members_for_the_grace_all_the_same(start):
+    """For longer than a link waits for an answer: it's lost, and made again."""
+    redis = start(RedisServer)
+    timers = {"presence.heartbeat": "4s", "presence.lease": "60s", "presence.userTTL": "3m", "presence.hold": "6s", "presence.grace": "2s"}
+    one, two = (start(Hub, name=name, redis=redis.url, settings=FAST | timers | {"presence.gapMax": "20s"}) for name in ("n1", "n2"))
+    with Client(one, "watcher") as watcher:
+        room = Room(watcher, "room:still")
+        clients = [Client(two, f"gone{number}") for number in range(3)]
+        for client in clients:
+            client.subscribe("room:still")
+        room.until({"watcher": 1} | {f"gone{number}": 1 for number in range(3)})
+        time.sleep(7)
+        redis.signal(signal.SIGSTOP)
+        two.signal(signal.SIGTERM)
+        time.sleep(4)
+        redis.signal(signal.SIGCONT)
+        assert two.wait() == 0
+        room.until({"watcher": 1}, 25)
+
+
+def test_a_node_that_stops_waits_for_a_redis_that_is_away_but_not_for_long(start):
+    redis = start(RedisServer)
+    hub = start(Hub, redis=redis.url, settings={"deadlines.shutdown": "120s"})
+    with Client(hub, "alice") as alice:
+        alice.subscribe("room:away")
+        redis.kill()
+        alice.expect(event="degraded")
+        began = time.monotonic()
+        hub.signal(signal.SIGTERM)
+        assert hub.wait(60) == 0
+    assert time.monotonic() - began > 2.5
+
+
 def test_a_node_that_stops_leaves_nobody_out_who_came_a_moment_before(start):
     """What loops told of their connections before they knew of the stop counts for nothing."""
     redis = start(RedisServer)

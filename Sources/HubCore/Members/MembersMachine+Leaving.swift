@@ -9,10 +9,15 @@ extension MembersMachine {
         var until: Instant
         /// Channels whose lease is to be cut yet.
         var channels: [Name]
+        /// Those that were asked and refused: again, once all others were asked.
+        var refused: [Name] = []
         /// Calls that cut one and aren't answered.
         var underWay = 0
         /// After a refusal.
         var pausedUntil = Instant(nanoseconds: 0)
+
+        /// Once all were asked, those who were refused.
+        mutating func askAgain() { if channels.isEmpty { swap(&channels, &refused) } }
     }
 
     /// Channels told of in one tick: many thousands at once would hold up others' calls.
@@ -31,20 +36,21 @@ extension MembersMachine {
         departure = Departure(until: now + timers.grace, channels: channels.values.filter(\.hasMembers).map(\.name))
     }
 
-    /// True once the store has all of it, or can't be told.
+    package var isLeaving: Bool { departure != nil }
+
+    /// True once the store has all of it.
     package var hasLeft: Bool {
         guard let departure else { return false }
-        guard isUp else { return true }
-        return departure.channels.isEmpty && requests.isEmpty && channels.values.allSatisfy(\.dirty.isEmpty)
+        return departure.channels.isEmpty && departure.refused.isEmpty && requests.isEmpty && channels.values.allSatisfy(\.dirty.isEmpty)
     }
 
-    /// Within a tick.
+    /// Within a tick. Also where a part of the store is away: the others have their channels.
     func depart(at now: Instant) {
-        guard isUp, let departure, !departure.channels.isEmpty, departure.pausedUntil <= now else { return }
-        let room = max(0, MembersMachine.departuresUnderWay - departure.underWay)
-        let next = departure.channels.suffix(min(room, MembersMachine.departuresPerTick))
-        self.departure?.channels.removeLast(next.count)
-        for name in next {
+        // (Never with a copy of the lists, which may be long.)
+        guard let underWay = departure?.underWay, let pausedUntil = departure?.pausedUntil else { return }
+        if pausedUntil <= now { departure?.askAgain() }
+        for _ in 0..<min(max(0, MembersMachine.departuresUnderWay - underWay), MembersMachine.departuresPerTick) {
+            guard let name = departure?.channels.popLast() else { return }
             guard let channel = channels[name] else { continue }
             let calls = actions.count
             send(channel, at: now)
@@ -57,7 +63,7 @@ extension MembersMachine {
         departure?.underWay -= 1
         guard error.mayRetry, !channel.isGone else { return }
         departure?.pausedUntil = now + MembersMachine.departurePause
-        departure?.channels.append(channel.name)
+        departure?.refused.append(channel.name)
     }
 
     /// As what the node is in the channel.

@@ -90,7 +90,7 @@ extension MembersMachine {
     // MARK: Leases
 
     func refresh(_ channel: MemberChannel, at now: Instant) {
-        guard isUp, channel.hasMembers || channel.followers != 0 || channel.isChecked else { return }
+        guard isUp || departure != nil, channel.hasMembers || channel.followers != 0 || channel.isChecked else { return }
         channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
         // One that's under way does for this time.
         guard !channel.isRefreshing || departure != nil else { return }
@@ -167,8 +167,7 @@ extension MembersMachine {
         guard isUp, departure == nil, now.since(sweepsScanned) >= .milliseconds(10) else { return }
         sweepsScanned = now
         for partition in sweeps.indices where sweeps[partition].next <= now {
-            let pace = timers.memberSweepInterval.scaled(by: Double(max(2, nodesLive)))
-            sweeps[partition].next = now + chance.span(in: pace.scaled(by: 0.5)..<pace.scaled(by: 1.5))
+            sweeps[partition].next = now + chance.span(in: timers.pauses(between: timers.memberSweepInterval, nodes: nodesLive))
             guard !sweeps[partition].isUnderWay else { continue }
             sweeps[partition].isUnderWay = true
             actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))
@@ -195,7 +194,7 @@ extension MembersMachine {
             schedule(channel)
         case .refresh(let channel, let cuts):
             channel.isRefreshing = false
-            if cuts { notCut(channel, error, at: now) }
+            guard !cuts else { return notCut(channel, error, at: now) }
             channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + MembersMachine.pace)
             schedule(channel)
         case .reap(let channel): channel.reaps -= 1

@@ -147,8 +147,8 @@ package final class MemoryMembers {
             if said.deadline <= now { channel.holdUntil = now + timers.hold }
             let own = timers.lease(as: role)
             channel.nodes[node]?.deadline = now + own
-            // Whoever's ends first is looked after, also when nobody else has a reason to.
-            let first = channel.nodes.values.map(\.deadline).filter { $0 > now }.min()
+            // Whoever's ends first is looked after, also when nobody else has a reason to: so too the dead, if this node doesn't come to it.
+            let first = channel.nodes.values.map { $0.deadline > now ? $0.deadline : now + timers.gapMax }.min()
             _ = occupied.insert(name, until: first ?? now + own)
         }
         return lease(of: channel, name, isKnown: true, besides: node, at: now)

@@ -96,10 +96,9 @@ extension PresenceMachine {
 
     // MARK: Sweeps and nodes
 
-    /// Every node sweeps every partition; the more nodes, the rarer each.
+    /// Every node sweeps every partition; the more nodes, the rarer each, down to what one of them alone must do.
     private mutating func sweep(_ partition: Int, at now: Instant) {
-        let pace = timers.sweepInterval.scaled(by: Double(max(2, nodes.count)))
-        partitions[partition].nextSweep = now + chance.span(in: pace.scaled(by: 0.5)..<pace.scaled(by: 1.5))
+        partitions[partition].nextSweep = now + chance.span(in: timers.pauses(between: timers.sweepInterval, nodes: nodes.count))
         guard !partitions[partition].isSweeping else { return }
         partitions[partition].isSweeping = true
         actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))

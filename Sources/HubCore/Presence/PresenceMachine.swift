@@ -43,7 +43,7 @@ package struct PresenceMachine: ~Copyable {
     var watches = WatchQueue()
     /// The store hears only of users that are named to it.
     package var followsUsers = false
-    var isUp = false
+    package internal(set) var isUp = false
     /// Nothing new can be kept: who comes isn't in the store, so no answer is sure. `settlesAt`: when it's over, and those have got in.
     var isFull = false
     var settlesAt: Instant?
@@ -242,8 +242,8 @@ package struct PresenceMachine: ~Copyable {
         queue(place)
     }
 
-    /// Of every connection that has ended the store knows it, or it can't be told. For a node that stops.
-    package var hasToldEnds: Bool { !isUp || !connections.hasEnding }
+    /// Of every connection that has ended the store knows it. For a node that stops.
+    package var hasToldEnds: Bool { !connections.hasEnding }
 
     static let frozen = WireError(.unavailable, "presence is frozen while its store can't be reached", retryAfter: 2_000)
 

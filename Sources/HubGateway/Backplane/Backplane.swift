@@ -49,11 +49,16 @@ final class Backplane {
     /// log.personal
     var logsPersonal = true
     private var tickedAt = Instant(nanoseconds: 0)
+    /// When the stores were up last, or the node didn't stop yet.
+    private var storeUpAt = Instant(nanoseconds: 0)
     /// Loops that sit on the same thread as we do need no wake.
     let ownLoop: Int?
     private var hasStopped = false
     /// As the loops know it.
     private var nodeCount = 1
+
+    /// A node that stops waits so long for stores that are away: links that were lost are mostly back by then.
+    private static let leavingPatience: Span = .seconds(3)
 
     /// The `high` word of tags: loops use their number, the machine and we our own.
     static let machineTags: UInt64 = 1 << 32
@@ -132,7 +137,9 @@ final class Backplane {
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
             members.tick(at: now)
-            state.hasLeft = members.hasLeft && machine.hasToldEnds
+            if machine.isUp || !members.isLeaving { storeUpAt = now }
+            let isAway = now.since(storeUpAt) >= Backplane.leavingPatience
+            state.hasLeft = members.isLeaving && (isAway || members.hasLeft && machine.hasToldEnds)
             watchHealth()
             recovery.tick(at: now)
             carryOutRecovery()

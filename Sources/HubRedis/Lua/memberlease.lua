@@ -54,7 +54,8 @@ for i = 1, #others, 2 do
     end
   end
 end
--- Whoever's ends first is looked after by a sweep, also when no node is left there that would.
+-- Whoever's ends first is looked after by a sweep, also when no node is left there that would: so too the dead, if this node doesn't come to it.
+if #reply > 5 then due = math.min(due, now + tonumber(ARGV[11])) end
 if not isObserver then redis.call('ZADD', OCCUPIED, text(due), ARGV[6]) end
 reply[5] = text(first)
 return reply

@@ -25,6 +25,9 @@ for i = 1, #others, 2 do
     first = first and math.min(first, ends) or ends
   elseif blind == 0 and #reply < 11 then
     reply[#reply + 1] = others[i]
+  elseif blind == 0 then
+    -- One call takes ten out: the next sweep looks again for the rest.
+    first = now
   end
 end
 -- Those whose time isn't over, or who are held.
