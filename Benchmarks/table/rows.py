@@ -16,7 +16,7 @@ import machine
 # Seconds of a run: measured, before that with everything running, and for what connecting leaves to do (`silence`: where that is measured itself).
 # `floor` is that of machine.CALIBRATION, long enough that starting weighs as little on it as on a row.
 QUICK = {"secs": 0.5, "warm": 0.3, "settle": 0.3, "connections": 3_000, "silence": 1, "floor": 0.4}
-FULL = {"secs": 1.5, "warm": 0.7, "settle": 0.5, "connections": 10_000, "silence": 2, "floor": 1.0}
+FULL = {"secs": 1.5, "warm": 0.7, "settle": 0.5, "connections": 10_000, "silence": 2, "floor": 0.8}
 # Payloads of the frames that are sent, in bytes; the floor's frames are as large. What a chat of 128 bytes becomes in its envelope; one of 1 KB, plain and
 # deflated; and a subscription's ack (Redis and embedded differ by four bytes). `ratio` holds them to what the generator receives.
 FRAME = 316
