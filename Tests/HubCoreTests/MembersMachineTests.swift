@@ -331,6 +331,20 @@ import Testing
         #expect(bench.frames().map(\.left) == [["carol"]])
     }
 
+    @Test("who comes while only counts are told isn't answered with less than the others were told since the page was read")
+    func countsAgain() {
+        let bench = MembersBench(threshold: 4)
+        let members = (0..<6).map { MemberEntry(user: Name(validating: "u\($0)")!, devices: 1) }
+        #expect(bench.follow(members)?.occupancy == 6)
+        bench.hear(.left, ["u5": 0], 6, occupancy: 5)
+        bench.pass(.milliseconds(50))
+        #expect(bench.frames().map(\.occupancy) == [5])
+        // Within the second that a page is good for.
+        bench.machine.follow(["room"], loop: 1, tag: RequestTag(high: 0, low: 10), at: bench.now)
+        let pages = bench.take().compactMap { if case .followed(let pages, _) = $0 { pages[0] } else { nil } }
+        #expect(pages.map(\.occupancy) == [5] && pages.map(\.sequence) == [6] && pages.map(\.mode) == [.counts])
+    }
+
     @Test("above a quarter of the threshold changes come once a second, above it only counts, and each way back a fifth below")
     func modes() {
         let bench = MembersBench(threshold: 40)

@@ -70,8 +70,11 @@ extension MembersMachine {
             guard let channel = channels[name], let view = channel.view else { return nil }
             if view.isLoaded, view.mode != .counts { return shown(view) }
             if view.isLoaded, let page = view.page, isUp {
+                // Not less than followers were told since: nothing might follow that says it again.
+                let occupancy = page.sequence < view.shown ? view.shownCount : page.occupancy
                 return MembersPage(
-                    members: page.members, occupancy: page.occupancy, sequence: page.sequence, mode: .counts, cursor: page.cursor)
+                    members: page.members, occupancy: occupancy, sequence: max(page.sequence, view.shown), mode: .counts,
+                    cursor: page.cursor)
             }
             // They get the list as soon as it can be had.
             channel.view?.owesList = true
