@@ -212,15 +212,21 @@ package enum MemberStoreContract {
         #expect(one.list()?.members == [MemberEntry(user: "bob", devices: 1)])
     }
 
-    private static func endsFirst(_ fixture: any MemberStoreFixture) {
-        let (one, two) = MemberNode.pair(fixture, "c:first")
-        let third = MemberNode(fixture, "cccccccccccc", "c:first")
+    /// Alice's node, bob's, and a third one that sweeps: past the hold that the first sweep of all begins.
+    private static func settled(_ fixture: any MemberStoreFixture, _ channel: Name) -> (MemberNode, MemberNode, MemberNode) {
+        let (one, two) = MemberNode.pair(fixture, channel)
+        let third = MemberNode(fixture, "cccccccccccc", channel)
         one.change(["alice": 1])
         two.change(["bob": 1])
         for _ in 0..<14 {
             #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
             _ = third.sweep()
         }
+        return (one, two, third)
+    }
+
+    private static func endsFirst(_ fixture: any MemberStoreFixture) {
+        let (one, two, third) = settled(fixture, "c:first")
         #expect(two.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true)
         #expect(one.refresh()?.isKnown == true)
         one.change(["alice": 0])
@@ -245,14 +251,7 @@ package enum MemberStoreContract {
     }
 
     private static func notTakenOut(_ fixture: any MemberStoreFixture) {
-        let (one, two) = MemberNode.pair(fixture, "c:told")
-        let third = MemberNode(fixture, "cccccccccccc", "c:told")
-        one.change(["alice": 1])
-        two.change(["bob": 1])
-        for _ in 0..<14 {
-            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
-            _ = third.sweep()
-        }
+        let (one, two, third) = settled(fixture, "c:told")
         #expect(two.refresh(as: .leaving(within: .milliseconds(100)))?.isKnown == true)
         fixture.pass(.milliseconds(150))
         #expect(one.refresh()?.dead == [two.incarnation])
@@ -261,14 +260,7 @@ package enum MemberStoreContract {
     }
 
     private static func oneAfterAnother(_ fixture: any MemberStoreFixture) {
-        let (one, two) = MemberNode.pair(fixture, "c:successive")
-        let third = MemberNode(fixture, "cccccccccccc", "c:successive")
-        one.change(["alice": 1])
-        two.change(["bob": 1])
-        for _ in 0..<14 {
-            #expect(one.refresh()?.isKnown == true && two.refresh()?.isKnown == true)
-            _ = third.sweep()
-        }
+        let (one, two, third) = settled(fixture, "c:successive")
         #expect(one.refresh(as: .leaving(within: .milliseconds(600)))?.isKnown == true)
         #expect(two.refresh(as: .leaving(within: .milliseconds(900)))?.isKnown == true)
         #expect(third.sweeping(atMost: 14) { third.sweptUsers > 0 })

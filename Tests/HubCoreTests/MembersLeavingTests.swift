@@ -90,10 +90,10 @@ import Testing
         #expect(bench.machine.hasLeft)
     }
 
-    @Test("a store that doesn't answer is asked no more than it can owe")
-    func slow() {
+    /// A node with a member in each of many channels, told to the store, that begins to stop.
+    private func leaving(channels: Int) -> MembersBench {
         let bench = MembersBench()
-        for place in 0..<5_000 {
+        for place in 0..<channels {
             let channel = Name(validating: "many:\(place)")!
             bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
         }
@@ -101,6 +101,12 @@ import Testing
         for change in bench.changes() { bench.say(change.tag) }
         _ = bench.take()
         bench.machine.leave(at: bench.now)
+        return bench
+    }
+
+    @Test("a store that doesn't answer is asked no more than it can owe")
+    func slow() {
+        let bench = leaving(channels: 5_000)
         bench.pass(.seconds(1))
         var told = bench.take()
         #expect(roles(told).count == 2_000)
@@ -133,15 +139,7 @@ import Testing
 
     @Test("what is refused waits behind what wasn't asked for yet")
     func behind() {
-        let bench = MembersBench()
-        for place in 0..<1_200 {
-            let channel = Name(validating: "many:\(place)")!
-            bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
-        }
-        bench.pass(.milliseconds(250))
-        for change in bench.changes() { bench.say(change.tag) }
-        _ = bench.take()
-        bench.machine.leave(at: bench.now)
+        let bench = leaving(channels: 1_200)
         var asked: [Name] = []
         for _ in 0..<3 {
             bench.pass(.milliseconds(10))
@@ -156,15 +154,7 @@ import Testing
 
     @Test("channels beyond a tick's share are told of in the next ones, each once")
     func many() {
-        let bench = MembersBench()
-        for place in 0..<1_200 {
-            let channel = Name(validating: "many:\(place)")!
-            bench.machine.joined(channel, connection: UInt64(place), user: "alice", device: "d", isVisible: true, at: bench.now)
-        }
-        bench.pass(.milliseconds(250))
-        for change in bench.changes() { bench.say(change.tag) }
-        _ = bench.take()
-        bench.machine.leave(at: bench.now)
+        let bench = leaving(channels: 1_200)
         var told: [Int] = []
         for _ in 0..<4 {
             bench.pass(.milliseconds(10))

@@ -356,11 +356,11 @@ private final class MembersWorld {
     private static let environment = ProcessInfo.processInfo.environment
     private static let blocks: UInt64 = 10
 
-    /// A tenth of a test's seeds: some with every test run, thousands with `scripts/simulate members`.
+    /// A block of a test's seeds: some with every test run, thousands with `scripts/simulate members`. Of fewer seeds than blocks each is in one.
     private static func seeds(_ block: UInt64, from first: UInt64, count: UInt64) -> Range<UInt64> {
-        let share = (UInt64(environment["HUB_MEMBERS_SEEDS"] ?? "") ?? count) / blocks
-        let start = (UInt64(environment["HUB_MEMBERS_SEED"] ?? "") ?? first) + block * share
-        return start..<(start + share)
+        let count = UInt64(environment["HUB_MEMBERS_SEEDS"] ?? "") ?? count
+        let first = UInt64(environment["HUB_MEMBERS_SEED"] ?? "") ?? first
+        return (first + count * block / blocks)..<(first + count * (block + 1) / blocks)
     }
 
     private func run(seed: UInt64, faults: Bool) {

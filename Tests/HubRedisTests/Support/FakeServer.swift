@@ -19,18 +19,7 @@ final class FakeServer {
         var template = Array(("/tmp/hub-fake-" + String(repeating: "X", count: 6)).utf8CString)
         precondition(mkdtemp(&template) != nil)
         let path = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) } + "/s"
-        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { target in
-            for (place, byte) in path.utf8.enumerated() { target[place] = byte }
-        }
-        withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                precondition(bind(listener, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0)
-            }
-        }
-        precondition(listen(listener, 16) == 0)
+        let listener = UnixSocket.listen(at: path)
         let count = Shared()
         self.path = path
         self.listener = listener

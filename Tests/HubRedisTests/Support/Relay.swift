@@ -34,8 +34,7 @@ final class Relay {
     /// `server`: the path of the Redis's socket.
     init(to server: String) {
         path = server + ".relay"
-        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        precondition(Relay.withAddress(path) { bind(listener, $0, $1) } == 0 && listen(listener, 16) == 0)
+        let listener = UnixSocket.listen(at: path)
         let gate = Gate()
         (self.listener, self.gate) = (listener, gate)
         thread = try? LoopThread(name: "relay") {
@@ -43,8 +42,8 @@ final class Relay {
             while true {
                 let client = accept(listener, nil, nil)
                 if client < 0 { break }
-                let up = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-                precondition(Relay.withAddress(server) { connect(up, $0, $1) } == 0)
+                let up = UnixSocket.make()
+                precondition(UnixSocket.connect(up, to: server), "nobody listens at \(server)")
                 let threads = [
                     try? LoopThread(name: "relay up") { Relay.carryCommands(from: client, to: up, gate) },
                     try? LoopThread(name: "relay down") { Relay.carry(from: up) { Relay.send($0, to: client) } },
@@ -134,15 +133,4 @@ final class Relay {
     }
 
     private static func contains(_ bytes: ArraySlice<UInt8>, _ text: [UInt8]) -> Bool { Data(bytes).range(of: Data(text)) != nil }
-
-    private static func withAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { target in
-            for (place, byte) in path.utf8.enumerated() where place < target.count - 1 { target[place] = byte }
-        }
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
-        }
-    }
 }
