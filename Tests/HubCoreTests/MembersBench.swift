@@ -8,8 +8,9 @@ final class MembersBench {
     var now = Instant(nanoseconds: 1_000_000_000)
     var waiting: [MembersAction] = []
 
-    init(threshold: Int = 200, grace: Span = .seconds(10)) {
+    init(threshold: Int = 200, grace: Span = .seconds(10), heartbeat: Span = .seconds(30)) {
         var timers = PresenceTimers()
+        timers.heartbeat = heartbeat
         timers.grace = grace
         machine = MembersMachine(timers: timers, node: "aaaaaaaaaaaa", tagSpace: 77, chance: Chance(seed: 1))
         var options = HistoryOptions()

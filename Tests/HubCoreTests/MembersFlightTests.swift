@@ -78,4 +78,25 @@ import Testing
         bench.pass(.milliseconds(450))
         #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 1)]])
     }
+
+    @Test("a heartbeat that falls due while one is under way goes out with its answer: a slow store's answer is no new lease")
+    func slowHeartbeats() {
+        let bench = MembersBench(heartbeat: .seconds(2))
+        bench.say(joining(bench))
+        func heartbeats() -> [RequestTag] { bench.take().compactMap { if case .refresh(_, _, _, let tag) = $0 { tag } else { nil } } }
+        bench.pass(.seconds(2))
+        let first = heartbeats()
+        #expect(first.count == 1)
+        bench.pass(.seconds(3))
+        #expect(heartbeats().isEmpty)
+        let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
+        bench.machine.refreshed(.success(lease), tag: first[0], at: bench.now)
+        bench.pass(.milliseconds(20))
+        let second = heartbeats()
+        #expect(second.count == 1)
+        // Once, and then in its turn.
+        for tag in second { bench.machine.refreshed(.success(lease), tag: tag, at: bench.now) }
+        bench.pass(.seconds(1))
+        #expect(heartbeats().isEmpty)
+    }
 }

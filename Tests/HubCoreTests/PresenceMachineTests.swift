@@ -216,6 +216,37 @@ struct PresenceMachineTests {
         bench.pass(.seconds(40)) { #expect({ if case .refresh = $0 { true } else { false } }($0) == false) }
     }
 
+    @Test("an end while the connection's first operation is under way is told before those who come after it, presence.md What is promised")
+    func endsInOrder() {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        let first = bench.applies()
+        bench.machine.closed(connection: "c-1", clean: false, at: bench.now)
+        bench.connect("c-2")
+        bench.machine.applied(.success([1]), tag: first[0].tag, at: bench.now)
+        let second = bench.applies()
+        #expect(second.flatMap { $0.operations.map(\.connection) } == ["c-1", "c-2"])
+        #expect(kindsApplied(second) == [.down(grace: bench.timers.grace), .up(.online)])
+        bench.machine.applied(.success([2, 3]), tag: second[0].tag, at: bench.now)
+        #expect(bench.applies().isEmpty)
+    }
+
+    @Test("one whose operation was refused while it ended is told after the pace, once")
+    func endsRefused() {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        let first = bench.applies()
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        bench.machine.applied(.failure(refused), tag: first[0].tag, at: bench.now)
+        #expect(bench.applies().isEmpty)
+        bench.pass(.milliseconds(1900))
+        bench.connect("c-2", "bob")
+        bench.now = bench.now + .milliseconds(200)
+        bench.machine.tick(at: bench.now)
+        let later = bench.applies().flatMap { $0.operations.filter { $0.connection == "c-1" }.map(\.kind) }
+        #expect(later == [.down(grace: bench.timers.grace)])
+    }
+
     @Test("at most 50 operations in a call, one call of a partition in flight, the rest in order after it")
     func batches() {
         let bench = PresenceMachineBench()

@@ -207,6 +207,21 @@ struct PresenceWatchTests {
         #expect(news(late).filter { $0.user == "bob" } == [change("bob", .online, 90)])
     }
 
+    @Test("who is still missing a hold later, with the store's own hold ending after it, is told as offline then and not a hold later")
+    func oneHold() {
+        let bench = Bench()
+        bench.watch(["alice"])
+        bench.answer(bench.reads()[0].tag, [change("alice", .online, 10)])
+        _ = bench.actions()
+        bench.machine.changed([], partition: Partition.of("alice"), gap: true, at: bench.now)
+        let lost = bench.now
+        func states(_ users: [Name]) -> PresenceSnapshot {
+            PresenceSnapshot(changes: users.map { change($0, .offline, 0) }, isWarming: bench.now.since(lost) < .seconds(42))
+        }
+        #expect(news(bench.pass(.seconds(41), states)).isEmpty)
+        #expect(news(bench.pass(.seconds(5), states)) == [PresenceChange(user: "alice", status: .offline, version: 11, lastSeen: 0)])
+    }
+
     @Test("a store that came back behind what was told: its state is told a hold later, above what was told, decision 0309")
     func behind() {
         let bench = Bench()

@@ -133,6 +133,19 @@ import Testing
         #expect(text.contains("127.0.0.1") && !text.contains("secret"))
     }
 
+    @Test("a server that was stopped before it accepted anybody takes no other server's connections")
+    func stoppedServers() throws {
+        let fetcher = try Self.fetcher()
+        defer { fetcher.stop() }
+        for _ in 0..<100 {
+            try RudeServer().stop()
+            let server = try RudeServer()
+            defer { server.stop() }
+            #expect(try Self.fetch(fetcher, [Self.request(server, "/ok", .post)])[0].get().status == 200)
+            #expect(server.connections == 1)
+        }
+    }
+
     @Test("a hundred at once are all answered, eight under way at a time")
     func manyAtOnce() throws {
         let server = try RudeServer()

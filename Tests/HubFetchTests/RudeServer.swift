@@ -28,6 +28,8 @@ final class RudeServer: Sendable {
         port = Int(UInt16(bigEndian: address.sin_port))
         self.listener = listener
         try LoopThread(name: "rude") { [self] in
+            // By nobody else: its number may be another server's at once, and this thread would accept what comes to that one.
+            defer { close(listener) }
             while true {
                 let peer = accept(listener, nil, nil)
                 guard peer >= 0 else { return }
@@ -43,7 +45,6 @@ final class RudeServer: Sendable {
     /// Ends the listener and every connection; the threads end with them.
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         seen.withLock { seen in
             for peer in seen.open { shutdown(peer, Int32(SHUT_RDWR)) }
         }

@@ -42,6 +42,8 @@ final class MemberChannel {
     /// The last call couldn't carry all.
     var hasMore = false
     var isRefreshing = false
+    /// Another refresh fell due meanwhile.
+    var owesRefresh = false
     /// Nobody is left here, but the store went away since: perhaps it's back with those who were.
     var isChecked = false
     var isGone = false

@@ -92,8 +92,11 @@ extension MembersMachine {
     func refresh(_ channel: MemberChannel, at now: Instant) {
         guard isUp || departure != nil, channel.hasMembers || channel.followers != 0 || channel.isChecked else { return }
         channel.refreshAt = now + chance.span(in: timers.heartbeat.scaled(by: 0.9)..<timers.heartbeat.scaled(by: 1.1))
-        // One that's under way does for this time.
-        guard !channel.isRefreshing || departure != nil else { return }
+        // One at a time: the lease began when the store took the one that's under way, not when its answer comes.
+        guard !channel.isRefreshing || departure != nil else {
+            channel.owesRefresh = true
+            return
+        }
         channel.isRefreshing = true
         let role = role(in: channel, at: now)
         let cuts = if case .leaving = role { true } else { false }
@@ -111,6 +114,8 @@ extension MembersMachine {
         channel.isRefreshing = false
         channel.isChecked = false
         guard !channel.isGone else { return }
+        if channel.owesRefresh { channel.refreshAt = now }
+        channel.owesRefresh = false
         if !lease.isKnown { sayAgain(channel, at: now, after: .zero) }
         learn(channel, begun: lease.begun, sequence: lease.sequence, occupancy: lease.occupancy, at: now)
         if channel.reaps == 0 {
@@ -194,6 +199,7 @@ extension MembersMachine {
             schedule(channel)
         case .refresh(let channel, let cuts):
             channel.isRefreshing = false
+            channel.owesRefresh = false
             guard !cuts else { return notCut(channel, error, at: now) }
             channel.refreshAt = min(channel.refreshAt ?? .distantFuture, now + MembersMachine.pace)
             schedule(channel)

@@ -27,6 +27,7 @@ struct PresenceConnection {
         case none
         /// Waits for its partition's next call.
         case queued
+        /// Where it has ended meanwhile, it stands in line for the next one already.
         case up(ConnectionState)
         case down
     }

@@ -151,16 +151,24 @@ extension PresenceMachine {
             connections[place].proof = .fine
             connections[place].isAlone = false
             connections[place].acknowledgedAt = now
-            if connections[place].phase == .open { addLease(place) }
-            answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
-            queue(place)
+            if connections[place].phase == .open {
+                addLease(place)
+                answerWaiters(of: place, all: !connections[place].needsOperation, version: version)
+                queue(place)
+            } else {
+                connections[place].errand = .queued
+            }
         case .none, .queued: preconditionFailure("an answer for a connection without an operation: \(errand)")
         }
     }
 
     /// Whether it took effect isn't known; the current state goes out again after the pace. `isFinal`: those who wait for it are told.
     private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true) {
-        if connections[place].errand == .down { ends.giveUp(users[Int(connections[place].user)].name) }
+        switch connections[place].errand {
+        case .down: ends.giveUp(users[Int(connections[place].user)].name)
+        case .up where connections[place].phase != .open: partitions[partition(of: place)].ready.removeAll { Int($0) == place }
+        default: break
+        }
         connections[place].errand = .none
         connections[place].stored = .unknown
         // Who left cleanly then may be back elsewhere by now.

@@ -177,20 +177,31 @@ extension PresenceMachine {
             learn(change, of: place, news: &news)
             return
         }
-        if contradicts, users[place].knowledge == .suspectDue, !isWarming, hasNobodyToShow(place) {
+        guard users[place].knowledge == .suspectDue else {
+            if users[place].knowledge != .suspect { suspect(place, at: now) }
+            return
+        }
+        if isMissing && isWarming || isBehind && (!isLatest || ends.isBeingRepeated(users[place].name)) {
+            // The user's hold is over, and the store's ends a moment later: its first sweep came after the first read.
+            watches.retries.append((user: users[place].name, at: now + PresenceMachine.pace))
+        } else if contradicts, hasNobodyToShow(place) {
             var offline = users[place].change
             offline.status = .offline
             offline.version &+= 1
             learn(offline, of: place, news: &news)
-        } else if isBehind, users[place].knowledge == .suspectDue, isLatest, !ends.isBeingRepeated(users[place].name) {
+        } else if isBehind {
             var state = change
             state.version = users[place].version &+ 1
             learn(state, of: place, news: &news)
-        } else if users[place].knowledge != .suspect {
-            users[place].knowledge = .suspect
-            users[place].suspectedAt = now
-            watches.suspects.append((user: users[place].name, at: now + timers.hold))
+        } else {
+            suspect(place, at: now)
         }
+    }
+
+    private mutating func suspect(_ place: Int, at now: Instant) {
+        users[place].knowledge = .suspect
+        users[place].suspectedAt = now
+        watches.suspects.append((user: users[place].name, at: now + timers.hold))
     }
 
     /// Whether all connections of the user here are invisible, and the store knows it: then nothing here will write a state for others. Cost: a look

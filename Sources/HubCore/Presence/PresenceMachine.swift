@@ -194,6 +194,10 @@ package struct PresenceMachine: ~Copyable {
             let partition = partition(of: place)
             partitions[partition].ready.removeAll { Int($0) == place }
             forget(place)
+        } else if case .up = connections[place].errand {
+            // In line from now on, not from that answer on: whoever comes until then comes after it. It may be the same client, who is waited for
+            // no longer by that.
+            partitions[partition(of: place)].ready.append(Int32(place))
         } else {
             queue(place)
         }
