@@ -90,7 +90,7 @@ import Testing
         bench.pass(.seconds(3))
         #expect(heartbeats().isEmpty)
         let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
-        bench.machine.refreshed(.success(lease), tag: first[0], at: bench.now)
+        for tag in first { bench.machine.refreshed(.success(lease), tag: tag, at: bench.now) }
         bench.pass(.milliseconds(20))
         let second = heartbeats()
         #expect(second.count == 1)

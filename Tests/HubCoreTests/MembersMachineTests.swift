@@ -227,7 +227,7 @@ import Testing
         let lease = MembersLease(isKnown: true, sequence: 5, begun: 1, occupancy: 1, othersEnd: nil, dead: [])
         var last = first
         for patience in [Span.milliseconds(10), .seconds(34)] {
-            bench.machine.refreshed(.success(lease), tag: last[0], at: bench.now)
+            for tag in last { bench.machine.refreshed(.success(lease), tag: tag, at: bench.now) }
             bench.pass(patience)
             last = refreshes()
             #expect(last.count == 1)
