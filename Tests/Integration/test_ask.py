@@ -10,6 +10,7 @@ import pytest
 
 from backend import SECRET as ASK_SECRET, Backend, Gate
 from client import Client
+from faultclock import Clock
 from hub import Hub, eventually, request
 from tokens import SECRET, mint
 
@@ -435,3 +436,16 @@ def test_each_revocation_is_a_security_event(start):
         assert request(f"{hub.url}{path}", method="POST", body=body, key="boss")[0] == 200
     eventually(lambda: hub.metric('hub_security_events_total{event="revoked"}') == 2)
     assert hub.log.count("security.revoked") == 2 and "mallory" not in hub.log
+
+
+def test_a_node_whose_clock_is_an_hour_off_signs_with_redis_s_time(start, redis, backend, tmp_path):
+    # Issue 5, bad input: clocks an hour off. The backend refuses what is more than five minutes from its own.
+    clock = Clock(tmp_path)
+    clock.set(3600)
+    settings = {**KEYS, **backend.settings("publish"), **LIVELY, "namespaces.room.ask": "publish", "redis.prefix": "askclock"}
+    hub = start(Hub, name="ahead", dev=False, redis=redis.url, settings=settings, prefix=clock.prefix)
+    # Redis's clock is read with the node's announcement.
+    eventually(lambda: request(f"{hub.url}/v1/nodes", key="boss")[2]["nodes"])
+    with Client(hub, token=mint("alice", seconds=10_000)) as alice:
+        alice.chat("room:1", "hello")
+    assert len(backend.questions) == 1

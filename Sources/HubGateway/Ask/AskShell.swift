@@ -64,6 +64,7 @@ final class AskShell: Sendable {
     private let concurrency: Int
     private let queue: Int
     private let deliver: @Sendable (Reply, _ loop: Int, _ tag: UInt64) -> Void
+    private let clock: @Sendable () -> UInt64
 
     private static let answerBytesMax = 64 * 1024
     /// For the rest of the answer beside a payload.
@@ -71,9 +72,15 @@ final class AskShell: Sendable {
     /// When to come back after a question that failed.
     static let retryAfter = Span.seconds(1)
 
-    /// `deliver` is called on a fetcher's thread, or within `ask`.
-    init(_ configuration: Configuration, log: Log, deliver: @escaping @Sendable (Reply, _ loop: Int, _ tag: UInt64) -> Void) {
+    /// - Parameters:
+    ///   - clock: what questions are signed by, milliseconds since 1970.
+    ///   - deliver: called on a fetcher's thread, or within `ask`.
+    init(
+        _ configuration: Configuration, log: Log, clock: @escaping @Sendable () -> UInt64,
+        deliver: @escaping @Sendable (Reply, _ loop: Int, _ tag: UInt64) -> Void
+    ) {
         self.log = log
+        self.clock = clock
         self.deliver = deliver
         outgoing = configuration.outgoing
         concurrency = configuration.ask.concurrency
@@ -217,7 +224,7 @@ final class AskShell: Sendable {
         var text = ByteBuffer(capacity: 1024)
         question.append(to: &text)
         let body = text.copyBytes()
-        let signature = HookSignature.text(body, secrets: errand.secrets, seconds: WallClock.milliseconds() / 1000)
+        let signature = HookSignature.text(body, secrets: errand.secrets, seconds: clock() / 1000)
         let request = FetchRequest(
             method: .post, url: errand.url,
             headers: ["Content-Type: application/json", "Accept: application/json", "Hub-Signature: \(signature)"],

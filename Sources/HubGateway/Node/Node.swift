@@ -95,7 +95,7 @@ package final class Node {
                 target.waker.wake()
             }
         }
-        asker = AskShell(configuration, log: log) { reply, loop, tag in
+        asker = AskShell(configuration, log: log, clock: state.sharedClock) { reply, loop, tag in
             targets[loop].mailbox.post(.asked(Boxed(reply), tag: tag))
             targets[loop].waker.wake()
         }

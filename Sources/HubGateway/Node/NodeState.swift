@@ -45,6 +45,12 @@ final class NodeState: Sendable {
         set { offset.store(newValue ?? .min, ordering: .relaxed) }
     }
 
+    /// What all nodes go by, in milliseconds since 1970: the store's clock, or, as long as that isn't known, this machine's.
+    func sharedClock() -> UInt64 {
+        guard let offset = storeClockOffset else { return WallClock.milliseconds() }
+        return UInt64(clamping: Int64(clamping: Node.monotonicNow().nanoseconds / 1_000_000) + offset)
+    }
+
     var phase: Phase { phaseBox.withLock { $0 } }
 
     /// Stopping is final.
