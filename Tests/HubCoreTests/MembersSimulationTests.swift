@@ -71,7 +71,8 @@ private final class MembersWorld {
             }
             machine.tick(at: world.now)
             takeActions()
-            while let next = calls.first, next.at <= world.now {
+            // What was on its way when the store stood still waits too.
+            while world.now >= world.standsUntil, let next = calls.first, next.at <= world.now {
                 _ = calls.popFirst()
                 carryOut(next.call)
             }
