@@ -231,6 +231,35 @@ struct PresenceMachineTests {
         #expect(bench.applies().isEmpty)
     }
 
+    @Test(
+        "a goodbye, or hiding, of one that waits in line doesn't overtake its user's other device, which came before it",
+        arguments: [true, false])
+    func goesBehindOthers(isGoodbye: Bool) {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        bench.settle()
+        bench.pass(.seconds(3))
+        // It holds away, and c-2's first operation is under way, when it asks for online.
+        bench.request(.away, "c-1", tag: 1)
+        let first = bench.applies()
+        bench.connect("c-2")
+        bench.machine.applied(.success([1]), tag: first[0].tag, at: bench.now)
+        let second = bench.applies()
+        bench.now = bench.now + .seconds(3)
+        bench.machine.tick(at: bench.now)
+        bench.request(.online, "c-1", tag: 2)
+        bench.connect("c-3")
+        if isGoodbye {
+            bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        } else {
+            bench.request(.invisible, "c-1", tag: 3)
+        }
+        bench.machine.applied(.success([2]), tag: second[0].tag, at: bench.now)
+        let third = bench.applies()
+        #expect(third.flatMap { $0.operations.map(\.connection) } == ["c-3", "c-1"])
+        #expect(kindsApplied(third) == [.up(.online), isGoodbye ? .down(grace: .zero) : .up(.invisible)])
+    }
+
     @Test("one whose operation was refused while it ended is told after the pace, once")
     func endsRefused() {
         let bench = PresenceMachineBench()

@@ -123,7 +123,7 @@ extension PresenceMachine {
                 now.since(connections[place].lastActivity) >= timers.awayAfter
             else { continue }
             connections[place].isIdle = true
-            queue(place)
+            queueAnew(place)
         }
     }
 

@@ -14,6 +14,15 @@ extension PresenceMachine {
         activate(partition)
     }
 
+    /// The same for one that has changed. Where it stands in line already it goes behind those who came since: the user's other device may be among
+    /// them, and was there before this one went, or turned away or invisible. Cost: a look along the partition's line.
+    mutating func queueAnew(_ place: Int) {
+        guard connections[place].errand == .queued else { return queue(place) }
+        let partition = partition(of: place)
+        partitions[partition].ready.removeAll { Int($0) == place }
+        partitions[partition].ready.append(Int32(place))
+    }
+
     /// Of a connection whose lease may be over nothing is written that came by itself, before the store has said that the lease stands, or the peer
     /// that it lives.
     private func mayBeWritten(_ place: Int) -> Bool {

@@ -189,17 +189,17 @@ package struct PresenceMachine: ~Copyable {
         connections[place].phase = clean && isUp ? .leaving : .lost
         removeLease(place)
         refuseWaiters(of: place, WireError(.unavailable, "the connection closed before its status was stored"))
-        if connections[place].stored == .never && connections[place].errand == .queued {
+        let partition = partition(of: place)
+        switch connections[place].errand {
+        case .queued where connections[place].stored == .never:
             // Never seen by anybody.
-            let partition = partition(of: place)
             partitions[partition].ready.removeAll { Int($0) == place }
             forget(place)
-        } else if case .up = connections[place].errand {
+        case .up:
             // In line from now on, not from that answer on: whoever comes until then comes after it. It may be the same client, who is waited for
             // no longer by that.
-            partitions[partition(of: place)].ready.append(Int32(place))
-        } else {
-            queue(place)
+            partitions[partition].ready.append(Int32(place))
+        case .none, .queued, .down: queueAnew(place)
         }
     }
 
@@ -225,7 +225,7 @@ package struct PresenceMachine: ~Copyable {
         if !connections[place].needsOperation && connections[place].errand == .none {
             answerWaiters(of: place, all: true, version: users[Int(connections[place].user)].floor)
         } else {
-            queue(place)
+            queueAnew(place)
         }
     }
 
