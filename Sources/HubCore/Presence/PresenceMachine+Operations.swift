@@ -18,10 +18,11 @@ extension PresenceMachine {
     /// them, and was there before this one went, or turned away or invisible. Cost: a look along the partition's line.
     mutating func queueAnew(_ place: Int) {
         guard connections[place].errand == .queued else { return queue(place) }
-        let partition = partition(of: place)
-        partitions[partition].ready.removeAll { Int($0) == place }
-        partitions[partition].ready.append(Int32(place))
+        leaveLine(place)
+        partitions[partition(of: place)].ready.append(Int32(place))
     }
+
+    mutating func leaveLine(_ place: Int) { partitions[partition(of: place)].ready.removeAll { Int($0) == place } }
 
     /// Of a connection whose lease may be over nothing is written that came by itself, before the store has said that the lease stands, or the peer
     /// that it lives.
@@ -175,7 +176,7 @@ extension PresenceMachine {
     private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true) {
         switch connections[place].errand {
         case .down: ends.giveUp(users[Int(connections[place].user)].name)
-        case .up where connections[place].phase != .open: partitions[partition(of: place)].ready.removeAll { Int($0) == place }
+        case .up where connections[place].phase != .open: leaveLine(place)
         default: break
         }
         connections[place].errand = .none

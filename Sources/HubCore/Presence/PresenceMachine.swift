@@ -189,16 +189,15 @@ package struct PresenceMachine: ~Copyable {
         connections[place].phase = clean && isUp ? .leaving : .lost
         removeLease(place)
         refuseWaiters(of: place, WireError(.unavailable, "the connection closed before its status was stored"))
-        let partition = partition(of: place)
         switch connections[place].errand {
         case .queued where connections[place].stored == .never:
             // Never seen by anybody.
-            partitions[partition].ready.removeAll { Int($0) == place }
+            leaveLine(place)
             forget(place)
         case .up:
             // In line from now on, not from that answer on: whoever comes until then comes after it. It may be the same client, who is waited for
             // no longer by that.
-            partitions[partition].ready.append(Int32(place))
+            partitions[partition(of: place)].ready.append(Int32(place))
         case .none, .queued, .down: queueAnew(place)
         }
     }

@@ -14,8 +14,7 @@ extension GatewayLoop {
 
     func noteWritten() {
         defer { causesWaiting.removeAll(keepingCapacity: true) }
-        guard !causesWaiting.isEmpty, let offset = state.storeClockOffset else { return }
-        let now = Int64(clamping: net.now.nanoseconds / 1_000_000) + offset
+        guard !causesWaiting.isEmpty, let now = state.storeMilliseconds(at: net.now) else { return }
         for cause in causesWaiting { numbers.staleness.add(cause.status, milliseconds: UInt64(max(0, now - Int64(clamping: cause.time)))) }
     }
 }

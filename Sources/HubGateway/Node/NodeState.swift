@@ -1,3 +1,4 @@
+import HubBase
 import HubCore
 import HubNet
 import Synchronization
@@ -45,11 +46,13 @@ final class NodeState: Sendable {
         set { offset.store(newValue ?? .min, ordering: .relaxed) }
     }
 
-    /// What all nodes go by, in milliseconds since 1970: the store's clock, or, as long as that isn't known, this machine's.
-    func sharedClock() -> UInt64 {
-        guard let offset = storeClockOffset else { return WallClock.milliseconds() }
-        return UInt64(clamping: Int64(clamping: Node.monotonicNow().nanoseconds / 1_000_000) + offset)
+    /// The presence store's clock at a moment of the monotonic one, in milliseconds since 1970; nil: not known yet.
+    func storeMilliseconds(at now: Instant) -> Int64? {
+        storeClockOffset.map { Int64(clamping: now.nanoseconds / 1_000_000) + $0 }
     }
+
+    /// What all nodes go by, in milliseconds since 1970: the store's clock, or, as long as that isn't known, this machine's.
+    func sharedClock() -> UInt64 { storeMilliseconds(at: Node.monotonicNow()).map { UInt64(clamping: $0) } ?? WallClock.milliseconds() }
 
     var phase: Phase { phaseBox.withLock { $0 } }
 
