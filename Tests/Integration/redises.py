@@ -173,8 +173,8 @@ class Cluster:
         port = next(port for first, last, port, _ in self.slots(asked) if first <= slot <= last)
         return next(node for node in self.nodes if node.port == port)
 
-    def move_slot(self, slot, to):
-        """As redis-cli's reshard does, but one slot and more keys at a time."""
+    def move_slot(self, slot, to, taken=lambda: None):
+        """As redis-cli's reshard does, but one slot and more keys at a time. `taken()` once the new owner says that it's its own."""
         source = self.owner(slot)
         if source is to:
             return
@@ -182,8 +182,10 @@ class Cluster:
         source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(to))
         while keys := source.call("CLUSTER", "GETKEYSINSLOT", slot, 500):
             source.call("MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
-        to.call("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
-        source.call("CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
+        name = self.id_of(to)
+        to.call("CLUSTER", "SETSLOT", slot, "NODE", name)
+        taken()
+        source.call("CLUSTER", "SETSLOT", slot, "NODE", name)
 
 
 def fnv1a(text):

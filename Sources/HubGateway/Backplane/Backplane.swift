@@ -242,6 +242,7 @@ final class Backplane {
             members.setNamespaces(configuration.namespaces)
             postBytesMax = configuration.limits.messageBytes
             logsPersonal = configuration.logPersonal
+            state.adopted()
         case .settle(let report, let tag): rates.settle(report.value, tag: tag, at: now)
         case .leave: members.leave(at: now)
         case .stop: stop(at: now)

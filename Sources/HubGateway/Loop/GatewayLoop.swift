@@ -284,7 +284,9 @@ extension GatewayLoop: LoopHandler {
         case .health(let health): healthChanged(health)
         case .asked(let reply, let tag): asked(reply.value, tag: tag)
         case .revoked(let revocations, let isLive): revoked(revocations, isLive: isLive)
-        case .reconfigured(let configuration): reconfigure(configuration)
+        case .reconfigured(let configuration):
+            reconfigure(configuration)
+            state.adopted()
         case .keySet(let keys):
             keySet = keys
             tokens = TokenVerifier(configuration, and: keys)

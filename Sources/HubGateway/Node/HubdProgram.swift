@@ -84,6 +84,8 @@ package enum HubdProgram {
             for warning in loaded.warnings { log.warning("configuration.warning", ["message": warning]) }
             let difference = ConfigurationDiff(from: running, to: loaded.configuration)
             let isSame = difference.live.isEmpty && difference.needsRestart.isEmpty
+            node.reconfigure(difference.merged)
+            // Whoever reads this may rely on it.
             log.info(
                 "configuration.reloaded",
                 isSame
@@ -93,7 +95,6 @@ package enum HubdProgram {
                         "needsRestart": difference.needsRestart.map(\.description).joined(separator: "; "),
                     ])
             log.level = difference.merged.logLevel
-            node.reconfigure(difference.merged)
             return difference.merged
         } catch {
             log.error("configuration.refused", ["message": error.description])

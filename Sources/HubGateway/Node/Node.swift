@@ -210,7 +210,7 @@ package final class Node {
         self.backplaneMailbox = backplaneMailbox
     }
 
-    /// Applies what can change live. `changed` names it, for the log.
+    /// Applies what can change live; it's in force when this returns (a thread that stands still is waited for a second).
     package func reconfigure(_ configuration: Configuration) {
         let renewed: NodeTLS?
         do throws(NetError) { renewed = try tls?.changed(to: configuration.tls) } catch {
@@ -222,15 +222,18 @@ package final class Node {
             tls = renewed
             for name in renewed.context.names.repeated { log.warning("tls.repeatedName", ["name": name]) }
         }
+        asker.adopt(configuration)
+        let adoptions = state.adoptions + mailboxes.count + 1
         for (mailbox, waker) in zip(mailboxes, wakers) {
-            mailbox.post(.reconfigured(configuration))
             if let renewed { mailbox.post(.secured(renewed.context)) }
+            mailbox.post(.reconfigured(configuration))
             waker.wake()
         }
         backplaneMailbox.post(.reconfigured(configuration))
         backplaneWaker.wake()
-        asker.adopt(configuration)
         keySetReader?.readSoon()
+        let deadline = Node.monotonicNow() + .seconds(1)
+        while state.adoptions < adoptions && Node.monotonicNow() < deadline { usleep(500) }
     }
 
     /// Stops in order: not ready any more, listeners closed, every connection closed with 1001, presence told, loops ended. `impatient` is

@@ -32,6 +32,7 @@ final class NodeState: Sendable {
     /// The presence store's clock less the monotonic one, in milliseconds; the least number: not known.
     private let offset = Atomic<Int64>(.min)
     private let leftBox = Atomic<Bool>(false)
+    private let adoptionsBox = Atomic<Int>(0)
     private let backplaneBox = Mutex<BackplaneNumbers>(BackplaneNumbers())
 
     init(loops: Int) {
@@ -66,6 +67,10 @@ final class NodeState: Sendable {
         get { leftBox.load(ordering: .relaxed) }
         set { leftBox.store(newValue, ordering: .relaxed) }
     }
+
+    /// How often a loop or the backplane has taken a configuration over.
+    var adoptions: Int { adoptionsBox.load(ordering: .acquiring) }
+    func adopted() { adoptionsBox.add(1, ordering: .releasing) }
 
     /// Why the snapshot of the node's end couldn't be written.
     var unsaved: String? {

@@ -9,7 +9,8 @@ import HubWire
 /// dedup key makes that safe. All other calls are answered `unavailable` then; their callers repeat the current state, not old operations.
 ///
 /// Calls of one lane stay in their order on all ways: while some are on a detour (the lane moved, a server takes nothing), later ones join them,
-/// and they go on together once no earlier one is under way. A lane whose link is down takes nothing new.
+/// and they go on together once no earlier one is under way. A lane whose link is down takes nothing new; one whose master has just joined
+/// waits for it.
 final class CommandLinks {
     private struct Detour {
         var calls: [Waiting] = []
@@ -86,7 +87,10 @@ final class CommandLinks {
         if !detours.isEmpty, detours[waiting.lane] != nil, isAgain || master?.link.isUp == true {
             return detour(waiting, lane: waiting.lane, at: nil)
         }
-        guard let master, master.link.isUp else { return refused.append((waiting, .redisAway)) }
+        guard let master, master.link.isUp else {
+            if let master, master.isJoining(at: loop.now) { return queue(waiting, for: master) }
+            return refused.append((waiting, .redisAway))
+        }
         let link = master.link
         guard isAgain || link.owedReplies + waiting.call.replies <= RedisLink.callLimit else {
             return refused.append((waiting, .redisFull))
@@ -95,6 +99,15 @@ final class CommandLinks {
         guard isAgain || hasRoom(for: waiting, on: master) else { return refused.append((waiting, .redisFull)) }
         underWay[waiting.lane] += 1
         link.send(hold(waiting, at: master))
+    }
+
+    /// The lane is with a master that was never reached yet: nothing is wrong with either, and its calls go on when it is.
+    private func queue(_ waiting: Waiting, for master: Master) {
+        guard hasRoom(for: waiting, on: master) else { return refused.append((waiting, .redisFull)) }
+        var waiting = hold(waiting, at: master)
+        // Nothing has become of it: it's told in time if the master isn't reached.
+        waiting.refused = loop.now
+        detour(waiting, lane: waiting.lane, at: nil)
     }
 
     /// One master that doesn't answer mustn't take the room of the others' publications.
@@ -124,8 +137,15 @@ final class CommandLinks {
         for part in states.split({ self.masters.master(of: $0)?.number ?? -1 }) {
             var one = Waiting(call: .states(part), lane: Lane.several, sequence: waiting.sequence, since: waiting.since)
             one.redirects = waiting.redirects
-            let link = part.users.first.flatMap { masters.master(of: Partition.of($0))?.link }
-            if let link, link.isUp { link.send(one) } else { refused.append((one, .redisAway)) }
+            let lane = part.users.first.map(Partition.of) ?? 0
+            let master = masters.master(of: lane)
+            if let master, master.link.isUp {
+                master.link.send(one)
+            } else if let master, master.isJoining(at: loop.now) {
+                detour(one, lane: lane, at: nil)
+            } else {
+                refused.append((one, .redisAway))
+            }
         }
     }
 

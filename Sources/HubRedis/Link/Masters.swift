@@ -21,6 +21,9 @@ final class Master {
 
     var isUp: Bool { link.isUp && subscriber.isUp }
     var problem: String? { link.problem ?? subscriber.problem }
+
+    /// It's new, and may well be reached for the first time in a moment.
+    func isJoining(at now: Instant) -> Bool { !wasUp && now.since(since) < Masters.youth }
 }
 
 /// Who has which lane, and the links to all of them: made when a master gets its first lane, ended when it has none left and owes nothing.
@@ -93,7 +96,7 @@ final class Masters {
     func problem(wasUp: Bool, at now: Instant) -> String? {
         var isWaiting = false
         for master in all where !master.lanes.isEmpty && !master.isUp {
-            if wasUp && !master.wasUp && now.since(master.since) < Masters.youth { continue }
+            if wasUp && master.isJoining(at: now) { continue }
             if let problem = master.problem { return problem }
             isWaiting = true
         }
