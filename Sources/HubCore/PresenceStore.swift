@@ -81,9 +81,9 @@ package struct PresenceOperation: Sendable, Equatable {
         case up(ConnectionState)
         /// Known to the store before, then lost by it: writes no event when the record is missing (data loss isn't a transition).
         case restore(ConnectionState)
-        /// Closed. `grace` zero for a clean leave.
-        case down(grace: Span)
-        /// Closed `ago`, which the store acknowledged then and may have lost: nothing where the connection isn't there. `told`: the offline that
+        /// Closed `ago`: that is when the user was last seen. `grace`, from now on, is zero for a clean leave that is told in time.
+        case down(grace: Span, ago: Span = .zero)
+        /// The same, which the store acknowledged then and may have lost: nothing where the connection isn't there. `told`: the offline that
         /// watchers have heard of since; where the record is older, it says that again, as it was. Else it's like `down`.
         case ended(grace: Span, ago: Span, told: PresenceChange?)
     }

@@ -239,10 +239,14 @@ final class CommandEncoder {
                 out.argument("r")
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
-            case .down(let grace):
+            case .down(let grace, let ago):
                 out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)
-                out.argument(decimal: grace.milliseconds)
+                if ago.milliseconds == 0 {
+                    out.argument(decimal: grace.milliseconds)
+                } else {
+                    out.argument([UInt8]("\(grace.milliseconds):\(ago.milliseconds)".utf8))
+                }
             case .ended(let grace, let ago, let told):
                 out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)

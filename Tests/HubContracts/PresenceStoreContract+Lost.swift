@@ -46,6 +46,92 @@ extension PresenceStoreContract {
         if let last = nodes.1.recorder.changes(of: untold).last { #expect(last.lastSeen + 900 <= last.version / 1_000) }
     }
 
+    /// While the store was away nobody could say elsewhere that they're back: a goodbye of that time has a grace too (decision 0353).
+    @Sendable static func lateEnds(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let alone: Name = "late-1", beside: Name = "late-2", returns: Name = "late-3", ungraced: Name = "late-4"
+        for user in [alone, beside, returns, ungraced] { nodes.0.apply(.up(.online), user, "aaaaaaaaaaaa-1") }
+        nodes.1.apply(.up(.away), beside, "bbbbbbbbbbbb-1", device: "desk")
+        fixture.pass(.milliseconds(900))
+        let late = PresenceOperation.Kind.down(grace: .milliseconds(500), ago: .milliseconds(700))
+        for user in [alone, beside, returns] { nodes.0.apply(late, user, "aaaaaaaaaaaa-1", isAsked: true) }
+        nodes.0.apply(.down(grace: .zero, ago: .milliseconds(700)), ungraced, "aaaaaaaaaaaa-1")
+        for user in [alone, beside] {
+            let record = nodes.1.inspect(user)
+            #expect(record?.change.status == .online && record?.close?.cause == .left, "\(user)")
+            #expect((record?.graceLeft ?? record?.awaitedLeft ?? 0) <= 500, "\(user)")
+            if let record, let close = record.close { #expect(close.time + 700 <= record.now, "\(user)") }
+        }
+        nodes.1.apply(.up(.online), returns, "bbbbbbbbbbbb-1")
+        #expect(sweep([alone, beside], on: nodes, fixture) { nodes.1.recorder.states(of: beside) == [.online, .away] })
+        #expect(sweep([alone], on: nodes, fixture) { nodes.1.recorder.states(of: alone) == [.online, .offline] })
+        for user in [alone, beside] {
+            let last = nodes.0.inspect(user)?.transitions.last
+            #expect(last?.cause == .left && last?.connection == "aaaaaaaaaaaa-1" && last?.sweeper.isEmpty == false, "\(user)")
+        }
+        // It was told when the grace was over, and says that it was before it began.
+        if let last = nodes.1.recorder.changes(of: alone).last { #expect(last.lastSeen + 1_200 <= last.version / 1_000) }
+        #expect(nodes.1.recorder.states(of: returns) == [.online])
+        #expect(nodes.1.recorder.states(of: ungraced) == [.online, .offline])
+        if let last = nodes.1.recorder.changes(of: ungraced).last { #expect(last.lastSeen + 700 <= last.version / 1_000) }
+    }
+
+    @Sendable static func lateEndsInAnyOrder(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let user: Name = "late-5"
+        for connection in ["aaaaaaaaaaaa-1", "aaaaaaaaaaaa-2"] as [Name] { nodes.0.apply(.up(.online), user, connection) }
+        nodes.1.apply(.up(.online), user, "bbbbbbbbbbbb-1")
+        fixture.pass(.milliseconds(900))
+        nodes.0.apply(.down(grace: .milliseconds(400), ago: .milliseconds(700)), user, "aaaaaaaaaaaa-1")
+        nodes.1.apply(.down(grace: .milliseconds(400), ago: .milliseconds(100)), user, "bbbbbbbbbbbb-1", isAsked: true)
+        nodes.0.apply(.down(grace: .milliseconds(400), ago: .milliseconds(800)), user, "aaaaaaaaaaaa-2")
+        let record = nodes.1.inspect(user)
+        #expect(record?.close?.connection == "bbbbbbbbbbbb-1" && record?.close?.cause == .left)
+        if let record, let close = record.close { #expect(close.time + 700 > record.now) }
+        #expect(sweep([user], on: nodes, fixture) { nodes.1.recorder.states(of: user) == [.online, .offline] })
+        let last = nodes.0.inspect(user)?.transitions.last
+        #expect(last?.cause == .left && last?.connection == "bbbbbbbbbbbb-1")
+        if let close = record?.close { #expect(nodes.1.recorder.changes(of: user).last?.lastSeen == close.time) }
+    }
+
+    /// Also of those that were told in time, beside one that a node which was cut off still had.
+    @Sendable static func lateEndsBesideOthers(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let left: Name = "late-6", hid: Name = "late-7", expired: Name = "late-8", ungraced: Name = "late-9"
+        for user in [left, hid, expired, ungraced] {
+            nodes.0.apply(.up(.online), user, "aaaaaaaaaaaa-1")
+            nodes.1.apply(.up(.online), user, "bbbbbbbbbbbb-1")
+        }
+        fixture.pass(.milliseconds(900))
+        for user in [left, ungraced] { nodes.1.apply(.down(grace: .zero), user, "bbbbbbbbbbbb-1", isAsked: true) }
+        nodes.1.apply(.up(.invisible), hid, "bbbbbbbbbbbb-1", isAsked: true)
+        // The other one's lease goes on; of this user's second one it runs out, as it was renewed once more only.
+        let began = nodes.1.inspect(expired)?.now ?? 0
+        for turn in 0..<6 {
+            fixture.pass(.milliseconds(600))
+            if turn == 0 { nodes.1.apply(.up(.online), expired, "bbbbbbbbbbbb-1") }
+            for user in [left, hid, expired, ungraced] { nodes.0.apply(.up(.online), user, "aaaaaaaaaaaa-1") }
+            nodes.1.apply(.up(.invisible), hid, "bbbbbbbbbbbb-1", isAsked: true)
+            _ = nodes.0.sweep(Partition.of(expired))
+        }
+        // It ended long before the others did.
+        let late = Span.milliseconds(4_300)
+        for user in [left, hid, expired] { nodes.0.apply(.down(grace: .milliseconds(400), ago: late), user, "aaaaaaaaaaaa-1") }
+        nodes.0.apply(.down(grace: .zero, ago: late), ungraced, "aaaaaaaaaaaa-1")
+        #expect(
+            sweep([left, hid, expired, ungraced], on: nodes, fixture) {
+                [left, hid, expired, ungraced].allSatisfy { nodes.1.recorder.states(of: $0) == [.online, .offline] }
+            })
+        for (user, cause) in [(left, .left), (hid, .setInvisible), (ungraced, .left)] as [(Name, PresenceCause)] {
+            let last = nodes.0.inspect(user)?.transitions.last
+            #expect(last?.cause == cause && last?.connection == "bbbbbbbbbbbb-1", "\(user)")
+            if let seen = nodes.1.recorder.changes(of: user).last?.lastSeen {
+                #expect(seen + 1_000 >= began && seen <= began + 500, "\(user)")
+            }
+        }
+        #expect([.expired, .nodeDead].contains(nodes.0.inspect(expired)?.transitions.last?.cause))
+    }
+
     /// A hold is for leases that nobody could renew: they aren't counted as ended by who asks either.
     @Sendable static func inspectHeld(_ fixture: any PresenceStoreFixture) {
         let nodes = PresenceNode.pair(fixture)

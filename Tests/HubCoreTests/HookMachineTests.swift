@@ -365,6 +365,31 @@ import Testing
         #expect(driven.claims.isEmpty)
     }
 
+    @Test("a node that stops lets go, behind it, of what a claim under way takes, renews or reads; its answer makes nothing happen")
+    func stopsUnderWay() {
+        let store = Store()
+        store.append(1, to: 3)
+        var taking = Driven()
+        taking.pass(.milliseconds(500))
+        var busy = Driven()
+        busy.pass(.seconds(2)) { claim, partition in claim.limit > 0 ? nil : store.page(claim, partition) }
+        busy.pass(.seconds(10))
+        for var driven in [taking, busy] {
+            let underWay = driven.claims
+            #expect(underWay.count > 10 && underWay.allSatisfy { $0.claim.holding == .take })
+            driven.claims = []
+            driven.machine.stop(at: driven.now)
+            driven.take()
+            let letGo = driven.claims
+            #expect(letGo.allSatisfy { $0.claim.holding == .letGo })
+            #expect(Set(letGo.map(\.partition)).isSuperset(of: underWay.map(\.partition)))
+            driven.claims = []
+            for (claim, partition) in underWay + letGo { driven.answer(.success(store.page(claim, partition)), partition) }
+            driven.pass(.seconds(60))
+            #expect(driven.claims.isEmpty && driven.deliveries.isEmpty)
+        }
+    }
+
     @Test("the backlog is what waits, and the age of the oldest goes on between claims")
     func backlog() {
         var driven = Driven()

@@ -69,6 +69,9 @@ struct PresenceExplanationTests {
             PresenceExplanation(record: record, answers: [], living: [], timers: PresenceTimers()).because
                 == "online still: a connection that was online (phone on hub1) ended without a goodbye 3 s ago, "
                 + "and the user is away, as the rest is, in 7 s unless it comes back")
+        record.close = Self.transition(.away, .left, ago: 3_000)
+        let late = PresenceExplanation(record: record, answers: [], living: [], timers: PresenceTimers()).because
+        #expect(late.hasPrefix("online still: a connection that was online (phone on hub1) said goodbye 3 s ago, and the user is away"))
     }
 
     @Test("invisible connections are named apart: they count for nobody, issue 5 point 6")
@@ -97,6 +100,10 @@ struct PresenceExplanationTests {
             Self.because(.online, grace: 7_000, close: Self.transition(.offline, .lost, ago: 3_000))
                 == "online still: its last connection (phone on hub1) ended without a goodbye 3 s ago, "
                 + "and it goes offline in 7 s unless it comes back")
+        #expect(
+            Self.because(.online, grace: 7_000, close: Self.transition(.offline, .left, ago: 30_000))
+                == "online still: its last connection (phone on hub1) said goodbye 30 s ago, "
+                + "and it goes offline in 7 s unless it comes back")
         // What waits for the next sweep only.
         #expect(
             Self.because(.offline, [Self.connection(.invisible)], grace: 0, close: Self.transition(.offline, .setInvisible))
@@ -110,6 +117,9 @@ struct PresenceExplanationTests {
             Self.because(.offline, transitions: [Self.transition(.offline, cause, sweeper: sweeper)], living: living)
         }
         #expect(offline(.left, sweeper: "").hasSuffix("UTC (4 s ago): its last connection (phone on hub1) said goodbye"))
+        // While Redis was away, or while another could still come back.
+        #expect(offline(.left).contains("its last connection (phone on hub1) said goodbye at "))
+        #expect(offline(.left).hasSuffix(" ago); swept by hub2"))
         #expect(offline(.lost).contains("ended without a goodbye at"))
         #expect(offline(.lost).hasSuffix("no other came in the time of grace; swept by hub2"))
         #expect(offline(.nodeDead).hasSuffix("node hub1 died, so that nobody renewed its lease; swept by hub2"))

@@ -99,7 +99,7 @@ struct PresenceLedger {
                 }
             }
         case .restore(let known): state = known
-        case .down(let grace):
+        case .down(let grace, _):
             user.connections[operation.connection] = nil
             guard grace > .zero, let before, before.state != .invisible, before.leaseEnds > now else { return }
             user.awaited.append(Awaited(state: before.state, device: operation.device, until: now + grace))

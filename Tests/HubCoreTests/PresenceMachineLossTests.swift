@@ -127,7 +127,7 @@ struct PresenceMachineLossTests {
         for number in 0..<(PresenceEnds.limit + 10) {
             ends.expect("alice")
             let connection = Name(trusted: [UInt8]("c-\(number)".utf8))
-            ends.append(PresenceEnd(user: "alice", connection: connection, isClean: true, version: 1, at: start))
+            ends.append(PresenceEnd(user: "alice", connection: connection, isClean: true, endedAt: start, version: 1, at: start))
         }
         #expect(ends.all().count == PresenceEnds.limit)
         #expect(ends.all().first?.connection == "c-10")

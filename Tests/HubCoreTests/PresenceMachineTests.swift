@@ -171,6 +171,42 @@ struct PresenceMachineTests {
         #expect(kindsApplied(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
     }
 
+    @Test("the store is told how long ago an end was that it couldn't be told, and which was a goodbye; also where it's written again")
+    func endsLate() {
+        let bench = PresenceMachineBench()
+        for number in 1...3 { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8))) }
+        bench.settle()
+        bench.pass(.seconds(3))
+        // Under way, and never answered; in line behind it; ended while the store is away.
+        bench.machine.closed(connection: "c-1", clean: true, at: bench.now)
+        let first = bench.applies()
+        #expect(kindsApplied(first) == [.down(grace: .zero)])
+        bench.machine.closed(connection: "c-2", clean: true, at: bench.now)
+        bench.now = bench.now + .seconds(1)
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.machine.applied(.failure(refused), tag: first[0].tag, at: bench.now)
+        bench.machine.closed(connection: "c-3", clean: false, at: bench.now)
+        bench.pass(.seconds(20))
+        bench.machine.storeHealth(.up, at: bench.now)
+        let grace = bench.timers.grace
+        func told(_ ago: UInt64, _ kind: (Span) -> PresenceOperation.Kind) -> Set<String> {
+            [
+                "c-1 \(kind(.seconds(ago + 1))) true", "c-2 \(kind(.seconds(ago + 1))) true",
+                "c-3 \(kind(.seconds(ago))) false",
+            ]
+        }
+        func spelled(_ operations: [PresenceOperation]) -> Set<String> {
+            Set(operations.map { "\($0.connection) \($0.kind) \($0.isAsked)" })
+        }
+        let late = bench.applies()
+        #expect(spelled(late.flatMap(\.operations)) == told(20) { .down(grace: grace, ago: $0) })
+        for call in late { bench.machine.applied(.success(call.operations.map { _ in 7 }), tag: call.tag, at: bench.now) }
+        bench.machine.storeHealth(.down("restart"), at: bench.now)
+        bench.pass(.seconds(5))
+        bench.machine.storeHealth(.up, at: bench.now)
+        #expect(spelled(bench.applies().flatMap(\.operations)) == told(25) { .ended(grace: grace, ago: $0, told: nil) })
+    }
+
     @Test("a clean close that the store refused has grace the next time: meanwhile the user may be back elsewhere")
     func closesRefused() {
         let bench = PresenceMachineBench()
@@ -184,9 +220,10 @@ struct PresenceMachineTests {
             bench.machine.applied(sent.count == 1 ? .failure(refused) : .success([9]), tag: tag, at: bench.now)
         }
         bench.pass(.milliseconds(1_900), answer)
-        #expect(sent == [.down(grace: .zero)])
+        // The machine passes its time in steps of 50 ms.
+        #expect(sent == [.down(grace: .zero, ago: .milliseconds(50))])
         bench.pass(.seconds(4), answer)
-        #expect(sent == [.down(grace: .zero), .down(grace: .seconds(10))])
+        #expect(sent == [.down(grace: .zero, ago: .milliseconds(50)), .down(grace: .seconds(10), ago: .seconds(2))])
     }
 
     @Test("a connection that came and went while the store was away leaves no trace")
@@ -273,7 +310,7 @@ struct PresenceMachineTests {
         bench.now = bench.now + .milliseconds(200)
         bench.machine.tick(at: bench.now)
         let later = bench.applies().flatMap { $0.operations.filter { $0.connection == "c-1" }.map(\.kind) }
-        #expect(later == [.down(grace: bench.timers.grace)])
+        #expect(later == [.down(grace: bench.timers.grace, ago: .milliseconds(2_100))])
     }
 
     @Test("at most 50 operations in a call, one call of a partition in flight, the rest in order after it")

@@ -160,6 +160,37 @@ def test_who_turned_idle_while_its_node_stood_still_comes_back_by_a_heartbeat(st
         assert told[3:] in ([], [("away", "idle")]), told
 
 
+@pytest.mark.parametrize("fault", ["stands still", "restarts with its data"])
+def test_ends_while_redis_is_away_are_named_as_they_were(start, fault):
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    redis = start(RedisServer, options=options)
+    hub = start(Hub, redis=redis.url, settings={**FAST, "presence.grace": "6s"})
+    left, lost, returns = (Client(hub, user=user, device="phone") for user in ("ida", "jack", "kim"))
+    eventually(lambda: all(explain(hub, user)["status"] == "online" for user in ("ida", "jack", "kim")))
+    redis.signal(signal.SIGSTOP) if fault == "stands still" else redis.kill()
+    eventually(lambda: request(f"{hub.url}/readyz")[0] == 503, 30)
+    before = time.time() * 1000
+    left.leave()
+    lost.vanish()
+    returns.leave()
+    after = time.time() * 1000
+    # Longer than anything that may make the moment appear later.
+    time.sleep(4)
+    if fault == "stands still":
+        redis.signal(signal.SIGCONT)
+    else:
+        redis = start(RedisServer, port=redis.port, options=options)
+    eventually(lambda: request(f"{hub.url}/readyz")[0] == 200, 30)
+    with Client(hub, user="kim", device="phone"):
+        for user, cause, words in (("ida", "left", "said goodbye at"), ("jack", "lost", "ended without a goodbye at")):
+            answer = eventually(lambda: (found := explain(hub, user))["transitions"][-1]["status"] == "offline" and found, 60)
+            last = answer["transitions"][-1]
+            assert last["cause"] == cause and last["device"] == "phone" and words in answer["because"], answer
+            assert before - 100 <= answer["lastSeen"] <= after + 2_000, (before, answer["lastSeen"], after)
+        # Nobody is told of who is back within the grace.
+        assert [entry["status"] for entry in explain(hub, "kim")["transitions"]] == ["online"]
+
+
 def test_addresses_are_the_operator_s_business_alone(start):
     hub = start(
         Hub, settings={"api.keys": KEYS, "presence.explainTTL": "0s"}, environment={"OPERATOR_KEY": OPERATOR, "READER_KEY": READER})

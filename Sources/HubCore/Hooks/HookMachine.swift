@@ -155,11 +155,12 @@ package struct HookMachine {
         renew(at: now)
     }
 
-    /// Lets go of everything, so that others needn't wait for the leases to run out. Nothing happens afterwards.
+    /// Lets go of everything, so that others needn't wait for the leases to run out; also of what a claim under way holds or takes, behind
+    /// it. Nothing happens afterwards: nobody waits for answers any more.
     package mutating func stop(at now: Instant) {
         guard !isStopped else { return }
         isStopped = true
-        for place in slots.indices where slots[place].holding == .ours && slots[place].askedAt == nil {
+        for place in slots.indices where slots[place].holding == .ours || slots[place].isTaking {
             claim(place, .letGo, reads: false, at: now)
         }
     }
@@ -230,7 +231,7 @@ package struct HookMachine {
     }
 
     package mutating func claimed(_ result: Result<HookPage, WireError>, tag: RequestTag, at now: Instant) {
-        guard owns(tag), tag.low < UInt64(slots.count) else { return }
+        guard !isStopped, owns(tag), tag.low < UInt64(slots.count) else { return }
         let place = Int(tag.low)
         guard let askedAt = slots[place].askedAt else { return }
         let wasReading = slots[place].isReading

@@ -8,7 +8,7 @@ extension MemoryPresenceStore {
         switch operation.kind {
         case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
         case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
-        case .down(let grace): down(operation, grace: grace, partition: partition, events: &events, at: now)
+        case .down(let grace, let ago): down(operation, grace: grace, ago: ago, partition: partition, events: &events, at: now)
         case .ended(let grace, let ago, let told):
             down(operation, grace: grace, ago: ago, told: told, partition: partition, events: &events, at: now)
         }
@@ -34,6 +34,12 @@ extension MemoryPresenceStore {
         if state != .invisible && !wasShown && !isRestore { user.comeBack(operation.device, as: state) }
         if user.real != .offline {
             user.goodbye = nil
+            if state == .invisible && wasShown {
+                keepEnd(
+                    user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), ended: now, at: now)
+            } else if state != .invisible && !wasShown && user.awaited.isEmpty {
+                user.close = nil
+            }
         } else if !user.wasSeen {
             // Nobody has ever seen this user, or the record was lost since; nobody does now, so there's no state to keep, as of who is gone.
             return operation.versionFloor
@@ -70,7 +76,7 @@ extension MemoryPresenceStore {
     }
 
     private func down(
-        _ operation: PresenceOperation, grace: Span, ago: Span = .zero, told: PresenceChange? = nil, partition: Int,
+        _ operation: PresenceOperation, grace: Span, ago: Span, told: PresenceChange? = nil, partition: Int,
         events: inout [PresenceChange], at now: Instant
     ) -> UInt64 {
         guard let user = user(operation.user, at: now) else { return 0 }
@@ -98,20 +104,34 @@ extension MemoryPresenceStore {
             if isOver && (!user.awaited.isEmpty || user.goodbye != nil) { return user.version }
         } else if grace > .zero && user.status != .offline {
             // Whoever else is there may go, or be away, before it's back: it counts until then.
-            user.wait(for: gone, until: now + grace)
-            user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
+            user.wait(for: gone, until: now + grace, cause: why.cause)
+            keepEnd(user, why, ended: ended, at: now)
             schedule(user, partition: partition)
             return user.version
         } else if isOver && isToldLater(user, why, partition, ended: ended, at: now) {
             return user.version
         }
         if !user.hasConnections { bury(user, at: now) }
+        if !isOver && gone.state != .invisible { keepEnd(user, why, ended: ended, at: now) }
         let aggregate = user.aggregate
         if aggregate != user.status {
-            let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
+            let last = isOver && gone.state != .invisible ? lastEnd(user, why, ended: ended, at: now) : (why: why, at: now)
+            let before = become(aggregate, user, last.why, floor: operation.versionFloor, seen: last.at, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
         }
         return user.version
+    }
+
+    /// Of the ends of connections that counted the last one: ends come in any order, as a node may be late. A time to come was written by a clock
+    /// that has gone back.
+    private func lastEnd(_ user: MemoryUser, _ why: Why, ended: Instant, at now: Instant) -> (why: Why, at: Instant) {
+        guard let close = user.close, close.at > ended, close.at <= now else { return (why, ended) }
+        return (Why(close.transition), close.at)
+    }
+
+    private func keepEnd(_ user: MemoryUser, _ why: Why, ended: Instant, at now: Instant) {
+        let last = lastEnd(user, why, ended: ended, at: now)
+        user.close = (transition: last.why.transition(.offline, version: 0, time: milliseconds(at: last.at)), at: last.at)
     }
 
     /// The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and
@@ -120,7 +140,7 @@ extension MemoryPresenceStore {
         let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
         guard isHeld || !user.awaited.isEmpty else { return false }
         if user.awaited.isEmpty { user.goodbye = now }
-        user.close = (transition: why.transition(.offline, version: 0, time: milliseconds(at: ended)), at: ended)
+        keepEnd(user, why, ended: ended, at: now)
         schedule(user, partition: partition)
         return true
     }
@@ -168,13 +188,11 @@ extension MemoryPresenceStore {
         let waited = user.goodbye.map { $0 <= now } ?? false
         // Last proven alive when the lease was last renewed.
         let proved = ended.map { Instant(nanoseconds: $0.leaseEnds.nanoseconds - min($0.leaseEnds.nanoseconds, timers.lease.nanoseconds)) }
-        if let ended, let proved, last.map({ $0.at < proved }) ?? true, user.real == .offline, !user.awaited.isEmpty {
-            user.close = (
-                transition: Why(cause: .expired, ended).transition(.offline, version: 0, time: milliseconds(at: proved)), at: proved
-            )
+        if let ended, let proved, user.real != .offline || !user.awaited.isEmpty {
+            keepEnd(user, Why(cause: .expired, ended), ended: proved, at: now)
         }
         // Lost, or left, when that happened, not now.
-        let close = over != nil || waited ? last : nil
+        let close = over != nil || waited || ended != nil ? last : nil
         var seen = proved ?? now
         var why: Why
         if let close, user.real == .offline, close.at >= proved ?? close.at {
@@ -183,7 +201,7 @@ extension MemoryPresenceStore {
         } else if let ended {
             why = Why(cause: .expired, ended)
         } else if let over {
-            why = Why(cause: .lost, over.connection)
+            why = Why(cause: over.cause, over.connection)
         } else if waited {
             why = Why(cause: .lost)
         } else {

@@ -78,10 +78,12 @@ final class MemoryUser {
         var isNothing: Bool { others.isEmpty && awaited.isEmpty && goodbye == nil && close == nil && trail.isEmpty }
     }
 
-    /// A connection that counted and ended without a goodbye: it goes on counting until its end.
+    /// A connection that counted and ended without a goodbye, or with one that was told late: it goes on counting until its end.
     struct Awaited {
         var connection: Connection
         var ends: Instant
+        /// Of its end: `lost` or `left`.
+        var cause: PresenceCause
     }
 
     init(name: Name, own: Own, place: Int) {
@@ -131,30 +133,23 @@ final class MemoryUser {
     /// Of one user, so many that are awaited are told apart.
     static let awaitedMax = 4
 
-    private func leave(_ body: (More) -> Void) {
-        add {
-            body($0)
-            if $0.awaited.isEmpty && $0.goodbye == nil { $0.close = nil }
-        }
-    }
-
     var awaited: [Awaited] { more?.awaited ?? [] }
 
     /// Since when the last one's goodbye waits for the next sweep, where others may still have to register again.
     var goodbye: Instant? {
         get { more?.goodbye }
-        set { if more != nil || newValue != nil { leave { $0.goodbye = newValue } } }
+        set { if more != nil || newValue != nil { add { $0.goodbye = newValue } } }
     }
 
-    /// The last end, while one is awaited or a goodbye waits; it's gone with them.
+    /// The last end of a connection that counted, until the user is offline or somebody comes, whose own end is later.
     var close: (transition: PresenceTransition, at: Instant)? {
         get { more?.close }
-        set { if more != nil || newValue != nil { leave { $0.close = newValue } } }
+        set { if more != nil || newValue != nil { add { $0.close = newValue } } }
     }
 
     func stay() {
         guard more != nil else { return }
-        leave {
+        add {
             $0.awaited = []
             $0.goodbye = nil
         }
@@ -162,11 +157,11 @@ final class MemoryUser {
 
     /// Beyond what is told apart, one goes that makes no difference to the state any more: the first of its own kind, which this one outlasts,
     /// or else the first of all, which others outlast.
-    func wait(for connection: Connection, until ends: Instant) {
+    func wait(for connection: Connection, until ends: Instant, cause: PresenceCause) {
         if awaited.count >= MemoryUser.awaitedMax {
             _ = removeEarliest { $0.state == connection.state } || removeEarliest { _ in true }
         }
-        leave { $0.awaited.append(Awaited(connection: connection, ends: ends)) }
+        add { $0.awaited.append(Awaited(connection: connection, ends: ends, cause: cause)) }
     }
 
     /// One that comes ends the waiting for one: of its device, and of a state that it has itself.
@@ -182,7 +177,7 @@ final class MemoryUser {
     private func removeEarliest(where matches: (Connection) -> Bool) -> Bool {
         let places = awaited.indices.filter { matches(awaited[$0].connection) }
         guard let place = places.min(by: { awaited[$0].ends < awaited[$1].ends }) else { return false }
-        leave { $0.awaited.remove(at: place) }
+        add { _ = $0.awaited.remove(at: place) }
         return true
     }
 
@@ -190,7 +185,7 @@ final class MemoryUser {
     func removeAwaited(at now: Instant) -> Awaited? {
         let over = awaited.filter { $0.ends <= now }
         guard !over.isEmpty else { return nil }
-        leave { $0.awaited.removeAll { $0.ends <= now } }
+        add { $0.awaited.removeAll { $0.ends <= now } }
         return over.max { $0.ends < $1.ends }
     }
 
@@ -301,7 +296,7 @@ final class MemoryUser {
         for place in others.indices { add { $0.others[place].leaseEnds = min($0.others[place].leaseEnds, end) } }
         queuedDue = .distantFuture
         guard more != nil else { return }
-        leave {
+        add {
             $0.goodbye = $0.goodbye.map { min($0, end) }
             for place in $0.awaited.indices { $0.awaited[place].ends = min($0.awaited[place].ends, awaitedEnd) }
         }
@@ -350,6 +345,7 @@ final class MemoryUser {
     func become(_ status: PresenceStatus, at milliseconds: UInt64, version: UInt64) {
         writeTrailDown()
         self.status = status
+        if status == .offline { close = nil }
         self.version = version
         changedAt = milliseconds
     }

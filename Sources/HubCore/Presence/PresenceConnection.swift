@@ -10,6 +10,8 @@ struct PresenceConnection {
         case open
         /// Left cleanly: no grace.
         case leaving
+        /// The same, which the store couldn't be told at once: the user may be back elsewhere by now, so there's grace.
+        case left
         /// Closed otherwise: grace.
         case lost
     }
@@ -45,6 +47,7 @@ struct PresenceConnection {
     fileprivate(set) var number: UInt64
     var device: Name
     var cameAt: Instant
+    /// Once it's closed: when that was.
     var lastActivity: Instant
     var user: Int32
     /// Where it stands among its partition's leases; below 0: not there.

@@ -7,18 +7,21 @@ package struct PresenceEnd {
     package var connection: Name
     /// The client said goodbye.
     package var isClean: Bool
+    package var endedAt: Instant
     /// The user's, as the store answered.
     package var version: UInt64
+    /// When that was acknowledged.
     package var at: Instant
     /// What was told of the user since, if it was offline: written again with it.
     package var told: PresenceChange?
     /// How often it was refused when it was written again.
     var refusals = 0
 
-    package init(user: Name, connection: Name, isClean: Bool, version: UInt64, at: Instant) {
+    package init(user: Name, connection: Name, isClean: Bool, endedAt: Instant, version: UInt64, at: Instant) {
         self.user = user
         self.connection = connection
         self.isClean = isClean
+        self.endedAt = endedAt
         self.version = version
         self.at = at
     }

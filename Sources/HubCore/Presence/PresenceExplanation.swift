@@ -79,7 +79,7 @@ package struct PresenceExplanation: Sendable {
     }
 
     private func awaited(_ left: UInt64) -> String {
-        let close = record.close.map { " (\(Self.spell($0))) ended without a goodbye \(ago($0.time))" } ?? " ended without a goodbye"
+        let close = record.close.map { " (\(Self.spell($0))) \(Self.ended($0.cause)) \(ago($0.time))" } ?? " ended"
         return
             "online still: a connection that was online\(close), and the user is away, as the rest is, in \(Self.spell(milliseconds: left)) unless it comes back"
     }
@@ -111,7 +111,9 @@ package struct PresenceExplanation: Sendable {
         let what = last.device.isEmpty && last.node.isEmpty ? "its last connection" : "its last connection (\(Self.spell(last)))"
         let node = last.node.isEmpty ? "its node" : "\(last.node)"
         switch last.cause {
-        case .left: return what + " said goodbye" + sweeper
+        case .left:
+            // Told late, or while another could still come back.
+            return what + " said goodbye" + (last.sweeper.isEmpty ? "" : " at \(moment(record.change.lastSeen))") + sweeper
         case .setInvisible: return Self.spell(last) + " asked to be invisible" + sweeper
         case .lost:
             let waited = last.sweeper.isEmpty ? "" : " at \(moment(record.change.lastSeen)), and no other came in the time of grace"

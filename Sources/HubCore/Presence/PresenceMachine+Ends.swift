@@ -40,7 +40,7 @@ extension PresenceMachine {
         let operations = sent.map { end in
             let floor = users.place(of: end.user).map { users[$0].floor } ?? 0
             return PresenceOperation(
-                kind: .ended(grace: timers.grace, ago: now.since(end.at), told: end.told), user: end.user, connection: end.connection,
+                kind: .ended(grace: timers.grace, ago: now.since(end.endedAt), told: end.told), user: end.user, connection: end.connection,
                 node: node, device: .empty, versionFloor: max(end.version, floor), isAsked: end.isClean)
         }
         let tag = open(.endAgain(partition: partition, ends: sent), at: now)

@@ -90,8 +90,8 @@ extension PresenceMachine {
         }
         let kind: PresenceOperation.Kind
         switch connection.phase {
-        case .leaving: kind = .down(grace: .zero)
-        case .lost: kind = .down(grace: timers.grace)
+        case .leaving: kind = .down(grace: .zero, ago: now.since(connection.lastActivity))
+        case .left, .lost: kind = .down(grace: timers.grace, ago: now.since(connection.lastActivity))
         case .open:
             // A restoring writes no event for a lost record, so it may carry only what was known before.
             let isRestore = connection.proof == .given && connection.stored == .holds(connection.state)
@@ -115,7 +115,7 @@ extension PresenceMachine {
     /// By the client's wish, as far as is known: an operation that is tried again after a refusal has nobody who waits for it any more.
     private func isAsked(_ place: Int) -> Bool {
         switch connections[place].phase {
-        case .leaving: true
+        case .leaving, .left: true
         case .lost: false
         case .open: connections[place].asked != .online || waiters[place] != nil
         }
@@ -153,8 +153,8 @@ extension PresenceMachine {
         case .down:
             ends.append(
                 PresenceEnd(
-                    user: users[user].name, connection: connections.name(place), isClean: connections[place].phase == .leaving,
-                    version: version, at: now))
+                    user: users[user].name, connection: connections.name(place), isClean: connections[place].phase != .lost,
+                    endedAt: connections[place].lastActivity, version: version, at: now))
             forget(place)
         case .up(let state):
             connections[place].stored = .holds(state)
@@ -182,7 +182,7 @@ extension PresenceMachine {
         connections[place].errand = .none
         connections[place].stored = .unknown
         // Who left cleanly then may be back elsewhere by now.
-        if connections[place].phase == .leaving { connections[place].phase = .lost }
+        if connections[place].phase == .leaving { connections[place].phase = .left }
         if isFinal { refuseWaiters(of: place, error, onlyCarried: true) }
         // A refused close waits for the pace too.
         if !connections[place].isCooling { queue(place) }
@@ -225,11 +225,11 @@ extension PresenceMachine {
         users.removeIfUnused(user)
     }
 
-    /// What waits in line when the store goes away may no longer count as a clean leave when it is back.
+    /// What waits in line when the store goes away may no longer make anybody offline at once when it is back.
     mutating func softenLeaves() {
         for partition in partitions.indices {
             for place in partitions[partition].ready where connections[Int(place)].phase == .leaving {
-                connections[Int(place)].phase = .lost
+                connections[Int(place)].phase = .left
             }
         }
     }

@@ -186,7 +186,8 @@ package struct PresenceMachine: ~Copyable {
     package mutating func closed(connection: Name, clean: Bool, at now: Instant) {
         guard let place = connections.place(of: connection), connections[place].phase == .open else { return }
         connectionCount -= 1
-        connections[place].phase = clean && isUp ? .leaving : .lost
+        connections[place].phase = !clean ? .lost : isUp ? .leaving : .left
+        connections[place].lastActivity = now
         removeLease(place)
         refuseWaiters(of: place, WireError(.unavailable, "the connection closed before its status was stored"))
         switch connections[place].errand {

@@ -3,8 +3,8 @@
 --       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for (with a 'k' behind: of a connection that was acknowledged before, so that it's
 -- back where it isn't there), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
--- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms. An end that was written before, and may be lost: grace:ms ago, and
--- :version:last seen of the offline that was told of it, if it was.
+-- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms and, behind a colon, how many ms ago it
+-- ended, if any. Of an end that was written before, and may be lost, also :version:last seen of the offline that was told of it, if it was.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -31,6 +31,7 @@ local function up(key, trail, kind, connection, sent, floor, user)
   if #awaited > 0 and not isHidden and not wasShown and kind ~= 'r' then comeBack(key, user, value, awaited) end
   if real ~= 'offline' then
     redis.call('ZREM', GRACE, user)
+    if isHidden and wasShown then keepEnd(key, fields.l, now, 'i', connection, value) end
   elseif not fields.s then
     -- Nobody has ever seen this user, or the record was lost since; nobody does now, so there's no state to keep, as there's none of who is gone.
     return text(floor)
@@ -38,7 +39,7 @@ local function up(key, trail, kind, connection, sent, floor, user)
     return fields.v
   elseif wasShown then
     -- Turning invisible is leaving.
-    if isToldLater(key, user, 'i', connection, value, awaited, now) then return fields.v end
+    if isToldLater(key, user, 'i', connection, value, awaited, now, fields.l) then return fields.v end
   elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
     return fields.v
@@ -49,6 +50,7 @@ local function up(key, trail, kind, connection, sent, floor, user)
   local v = version(fields, floor, step)
   local at = isBehind and tonumber(fields.t or '') or now
   redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
+  if state == 'offline' and fields.l then redis.call('HDEL', key, 'l') end
   local cause
   if isBehind then
     cause = 'r'
@@ -100,17 +102,24 @@ local function down(key, trail, kind, connection, value, floor, user)
     if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
   elseif grace > 0 and before ~= 'offline' then
     -- Whoever else is there may go, or be away, before it's back: it counts until then.
-    await(key, userTTL, user, connection, held, awaited, grace, ended)
+    await(key, userTTL, user, cause, connection, held, awaited, grace, ended, fields.l)
     return fields.v
-  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended) then
+  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended, fields.l) then
     return fields.v
+  end
+  local at, where = now, place(connection, held)
+  if real ~= 'offline' then
+    if not isInvisible(held) then keepEnd(key, fields.l, ended, cause, connection, held) end
+  elseif not isInvisible(held) then
+    at, cause, where = lastEnd(fields.l, ended, cause, connection, held)
   end
   if fields.s == state then return fields.v end
   local v = version(fields, floor, step)
-  redis.call('HSET', key, 's', state, 'v', text(v), 't', text(now))
+  redis.call('HSET', key, 's', state, 'v', text(v), 't', text(at))
+  if state == 'offline' and fields.l then redis.call('HDEL', key, 'l') end
   if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
-  note(trail, trailTTL, cause, state, v, now, '', place(connection, held))
-  event(user, fields.s, state, v, now)
+  note(trail, trailTTL, cause, state, v, now, '', where)
+  event(user, fields.s, state, v, at)
   return text(v)
 end
 

@@ -20,18 +20,18 @@ local function settle(key, trail, user, connection, at, cause)
   -- What the last close left: ms;cause and place.
   local moment, left, from = string.match(fields.l or '', '^(%d+);(%l)(.*)$')
   moment = tonumber(moment or string.match(fields.l or '', '^%d+$') or '')
-  local wasAwaited = string.sub(connection, 1, 1) == '~'
-  if real == 'offline' and #awaited > 0 then
-    -- Somebody else may still come back: what was told holds until then.
-    if held and not wasAwaited and not isInvisible(held) and at > (moment or 0) then
-      redis.call('HSET', key, 'l', text(at) .. ';' .. cause .. where)
-    end
-    return
-  end
+  local tildes = #string.match(connection, '^~*')
+  local wasAwaited = tildes > 0
+  local isEnd = held and not wasAwaited and not isInvisible(held)
+  if isEnd and (real ~= 'offline' or #awaited > 0) then keepEnd(key, fields.l, at, cause, connection, held) end
+  -- Somebody else may still come back: what was told holds until then.
+  if real == 'offline' and #awaited > 0 then return end
   -- Lost, or left, when that happened, not now.
-  if wasAwaited then cause = 'l' end
+  if wasAwaited then cause = tildes > 1 and 'x' or 'l' end
   if connection == '' or wasAwaited and state == 'offline' then
     at, cause, where = moment or at, left or cause, from or where
+  elseif isEnd and state == 'offline' then
+    at, cause, where = lastEnd(fields.l, at, cause, connection, held)
   end
   if state == 'offline' then
     local isHidden = isInvisible(held)

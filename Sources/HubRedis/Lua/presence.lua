@@ -40,7 +40,7 @@ end
 -- there), what the connections add up to without those that are awaited, and these (name, value).
 -- It counts with `value` in place of what stands there, or not at all (nil). An invisible one is a connection, but counts for nobody: `real` is
 -- offline exactly where nobody that counts is there. One that counted and ended without a goodbye is awaited for the grace, under its name behind
--- a tilde, with a deadline among the leases.
+-- a tilde, with a deadline among the leases; behind two where it said goodbye, and that was told late.
 -- nil and an error: the key holds something else.
 local function record(key, connection, value)
   local all = redis.pcall('HGETALL', key)
@@ -107,7 +107,7 @@ end
 
 -- Who and where a connection is, for the trail: its id, then what its field keeps behind the state's letter (node, device, since).
 local function place(connection, value)
-  if string.sub(connection, 1, 1) == '~' then connection = string.sub(connection, 2) end
+  connection = string.match(connection, '^~*(.*)$')
   return #connection .. ':' .. connection .. string.sub(value or '', 3)
 end
 
@@ -138,18 +138,34 @@ local function awaitNoMore(key, user, awaited, place)
   redis.call('HDEL', key, 'c:' .. name)
 end
 
--- `connection`, which counted, has ended without a goodbye, at `ended`. Beyond what is told apart, one goes that makes no difference to the state any more:
--- the first of its own kind, which this one outlasts, or else the first of all, which others outlast.
-local function await(key, ttl, user, connection, value, awaited, grace, ended)
+-- Of the ends of connections that counted the last one: when, its cause, its place, and whether it's this one. Ends come in any order, as a node may
+-- be late. `last`: the one that the record keeps, where a time to come was written by a clock that has gone back.
+local function lastEnd(last, ended, cause, connection, value)
+  local moment, letter, where = string.match(last or '', '^(%d+);(%l)(.*)$')
+  moment = tonumber(moment or '')
+  if moment and moment > ended and moment <= now then return moment, letter, where, false end
+  return ended, cause, place(connection, value), true
+end
+
+local function keepEnd(key, last, ended, cause, connection, value)
+  local moment, letter, where, isThis = lastEnd(last, ended, cause, connection, value)
+  if isThis then redis.call('HSET', key, 'l', text(moment) .. ';' .. letter .. where) end
+end
+
+-- `connection`, which counted, has ended, at `ended`, and its grace begins. Beyond what is told apart, one goes that makes no difference to the state any
+-- more: the first of its own kind, which this one outlasts, or else the first of all, which others outlast.
+local function await(key, ttl, user, cause, connection, value, awaited, grace, ended, last)
   if #awaited >= AWAITED_MAX then
     local kind = letter(value)
     local place = earliest(user, awaited, function(other) return letter(other) == kind end)
     awaitNoMore(key, user, awaited, place or earliest(user, awaited, function() return true end))
   end
-  redis.call('HSET', key, 'c:~' .. connection, value, 'l', text(ended) .. ';l' .. place(connection, value))
+  local name = (cause == 'x' and '~~' or '~') .. connection
+  redis.call('HSET', key, 'c:' .. name, value)
+  keepEnd(key, last, ended, cause, connection, value)
   -- Nobody renews the record of somebody who is only awaited, and a grace may be longer than a lease.
   redis.call('PEXPIRE', key, ttl)
-  redis.call('ZADD', LEASES, text(now + grace), user .. '|~' .. connection)
+  redis.call('ZADD', LEASES, text(now + grace), user .. '|' .. name)
 end
 
 -- One that comes ends the waiting for one: of its device, and of a state that it has itself. What others are shown stays the same by that.
@@ -164,10 +180,10 @@ end
 
 -- The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and while
 -- others may still have to register again.
-local function isToldLater(key, user, cause, connection, value, awaited, ended)
+local function isToldLater(key, user, cause, connection, value, awaited, ended, last)
   local isHeld = now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0)
   if #awaited == 0 and not isHeld then return false end
-  redis.call('HSET', key, 'l', text(ended) .. ';' .. cause .. place(connection, value))
+  keepEnd(key, last, ended, cause, connection, value)
   if #awaited == 0 then redis.call('ZADD', GRACE, text(now), user) end
   return true
 end

@@ -121,7 +121,8 @@ enum PresenceReplies {
                 let deadline = reply.string(deadlines + 1 + places)?.decimal ?? 0
                 places += 1
                 if name.count > 2, name[2] == UInt8(ascii: "~") {
-                    let connection = Name(validating: UnsafeRawBufferPointer(rebasing: name[3...]))
+                    let id = name[(name.count > 3 && name[3] == UInt8(ascii: "~") ? 4 : 3)...]
+                    let connection = Name(validating: UnsafeRawBufferPointer(rebasing: id))
                     awaited.append((connection: connection, state: parsed.state, until: deadline))
                     continue
                 }
@@ -146,9 +147,7 @@ enum PresenceReplies {
         } else if live != .offline {
             change.status = online != nil ? .online : live
         } else if ends <= now {
-            if change.status != .offline, lastProof > 0 || close != nil && ends > 0 {
-                change.lastSeen = max(lastProof, ends > 0 ? close?.time ?? 0 : 0)
-            }
+            if change.status != .offline, lastProof > 0 || close != nil { change.lastSeen = max(lastProof, close?.time ?? 0) }
             change.status = .offline
         }
         var record = PresenceRecord(change: change, connections: connections, graceLeft: nil, now: now)
