@@ -140,6 +140,24 @@ struct PresenceWatchTests {
         #expect(bench.reads().count == 1)
     }
 
+    @Test("watched again, a user is read again, also where a read from before is under way: what was told in between wasn't heard")
+    func watchedAgain() {
+        let bench = Bench()
+        // With a connection here, the machine keeps it while nobody watches.
+        bench.machine.connected(connection: "c-1", user: "alice", device: "phone", at: bench.now)
+        bench.watch(["alice"], tag: 1)
+        let first = bench.reads()
+        bench.machine.unwatch(["alice"], loop: 0)
+        bench.feed([change("alice", .online, 20)])
+        bench.watch(["alice"], tag: 2)
+        let second = bench.reads()
+        #expect(first.count == 1 && second.count == 1)
+        bench.answer(first[0].tag, [change("alice", .offline, 10)])
+        for read in second { bench.answer(read.tag, [change("alice", .online, 20)]) }
+        let told = answers(bench.actions())
+        #expect(told.first { $0.tag == 2 }?.changes == [change("alice", .online, 20)])
+    }
+
     @Test("after a gap the partition's watched users are read again, and only what is new is told")
     func gap() {
         let bench = Bench()

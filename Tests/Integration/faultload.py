@@ -15,7 +15,7 @@ import time
 
 from faultbots import Backend, Bot
 from faultrelay import FaultRelay
-from hub import BINARIES, Hub, RedisServer, status
+from hub import BINARIES, Hub, RedisServer, request, status
 from journal import Journal
 from redises import receive, send
 
@@ -107,6 +107,10 @@ class World:
         self.crowds.append(crowd)
         await crowd.begin()
         return crowd
+
+    def explains(self, user):
+        """What each node says of the user and why, for people."""
+        return {node.name: request(f"{node.url}/v1/presence/{user}?explain=1")[2] for node in self.nodes}
 
     async def call(self, *words):
         """A command's whole reply; see `call`."""

@@ -1,6 +1,7 @@
 """Faults that take their time: those of the table with the timers that deployments have, and whatever chance puts together for minutes.
 
-`scripts/faults` runs these. FAULT_SECONDS: how long chance goes on (120); FAULT_SEED: which chance (the test prints it).
+`scripts/faults` runs these. FAULT_SECONDS: how long chance goes on (120); FAULT_SEED: which chance (the test prints it); FAULT_KINDS: of which
+kinds, by their methods' names with commas; FAULT_EACH=1: everybody must be seen online after each.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ import pytest
 from faultload import World, scenario, until
 
 pytestmark = pytest.mark.long
+EACH = bool(os.environ.get("FAULT_EACH"))
+KINDS = os.environ.get("FAULT_KINDS", "").split(",") if os.environ.get("FAULT_KINDS") else []
 SECONDS = int(os.environ.get("FAULT_SECONDS", "120"))
 # As they are when nothing is set.
 DEFAULTS = {
@@ -36,6 +39,8 @@ class Trouble:
             self.kill_node, self.stop_node, self.cut_node, self.freeze_way, self.deafen, self.slow_way, self.cut_all, self.kill_links, self.flush_scripts,
             self.pause_redis, self.stop_redis, self.restart_redis, self.fill_redis, self.drop_clients,
         ]
+        if KINDS:
+            self.kinds = [getattr(self, kind) for kind in KINDS]
         if is_lossy:
             self.kinds += [self.forget_everything, self.forget_a_channel, self.go_back]
 
@@ -149,6 +154,16 @@ class Trouble:
         await self.world.call("DEL", *forgotten or ["none"])
 
 
+async def everybody_is_seen(world, crowd):
+    """Whoever is here is online to everybody, whatever happened meanwhile."""
+    for bot in crowd.bots:
+        for watcher, states in zip(crowd.watchers, crowd.statuses(bot.name)):
+            await until(
+                lambda: states[-1] == "online",
+                lambda: f"{watcher.name}, at {watcher.versions.get(bot.name)}, sees {bot.name} online: {states}; {world.explains(bot.name)}",
+                30 if EACH else 120)
+
+
 async def go_through(start, folder, is_lossy):
     async with World(
             start, folder, nodes=3, relays=True, redis_options=("--appendonly", "yes", "--appendfsync", "always"),
@@ -158,11 +173,9 @@ async def go_through(start, folder, is_lossy):
         until_then = time.monotonic() + SECONDS
         while time.monotonic() < until_then:
             await trouble.next()
+            if EACH: await everybody_is_seen(world, crowd)
         verdict = await crowd.verdict(is_lossy)
-        # Whoever is here is online to everybody, whatever happened meanwhile.
-        for bot in crowd.bots:
-            for watcher, states in zip(crowd.watchers, crowd.statuses(bot.name)):
-                await until(lambda: states[-1] == "online", f"{watcher.name} sees {bot.name} online: {states}")
+        await everybody_is_seen(world, crowd)
         return verdict
 
 

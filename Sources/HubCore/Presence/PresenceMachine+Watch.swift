@@ -33,6 +33,8 @@ extension PresenceMachine {
                 // Nobody follows the feed for it any more.
                 left.append(name)
                 users[place].knowledge = .none
+                // A read under way may be older than what isn't heard from now on: who watches next has it read anew.
+                users[place].batch = 0
                 users[place].isAnswered = false
                 // What was known goes too: kept for who has connections here alone, it would tell an invisible user from one who is gone, once the
                 // store has lost the record.
