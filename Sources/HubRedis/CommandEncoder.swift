@@ -338,8 +338,8 @@ final class CommandEncoder {
         // PX of zero would be refused.
         out.argument(decimal: max(1, claim.lease.milliseconds))
         switch claim.holding {
-        case .keep: out.argument("k")
         case .take: out.argument("t")
+        case .want: out.argument("w")
         case .letGo: out.argument("l")
         }
         out.argument(decimal: UInt64(max(0, claim.limit)))

@@ -13,6 +13,7 @@ package enum HookQueueContract {
         HookQueueCheck("what is given up counts as lost, once, until the receiver knows", givingUp),
         HookQueueCheck("a full queue loses its oldest, and counts them", overflow),
         HookQueueCheck("a partition is one node's until it lets go", letGo),
+        HookQueueCheck("who holds a partition that another asks for is told so, once, and keeps it as long as it likes", wanted),
         HookQueueCheck("a node that says nothing any more loses its partition at the end of the lease", leaseEnds),
         HookQueueCheck("who doesn't hold a partition reads nothing of it, but may settle", notHolder),
         HookQueueCheck("nothing is told from inside a call", neverInside),
@@ -125,18 +126,41 @@ package enum HookQueueContract {
         let (one, two) = HookNode.pair(fixture, rules)
         let user: Name = "hook-let-go"
         one.flip(user, times: 1)
-        #expect(one.claim(of: user, .keep, limit: 10).map { $0.holder == (fixture.nodeLimit > 1 ? .nobody : .us) } == true)
         #expect(one.claim(of: user, .take, limit: 10)?.events.count == 2)
         guard fixture.nodeLimit > 1 else { return }
         guard case .other(let left)? = two.claim(of: user, .take, limit: 10)?.holder else { return giveUp("held by nobody") }
         #expect(left > .zero && left <= HookNode.lease)
-        #expect(one.claim(of: user, .keep, limit: 10)?.holder == .us)
+        #expect(one.claim(of: user, .take, limit: 10)?.holder == .us)
         #expect(one.claim(of: user, .letGo)?.holder == .nobody)
-        #expect(two.claim(of: user, .keep, limit: 10)?.holder == .nobody)
         #expect(two.claim(of: user, .take, limit: 10)?.events.count == 2)
         // What isn't held can't be let go.
         #expect(one.claim(of: user, .letGo).map { if case .other = $0.holder { true } else { false } } == true)
-        #expect(two.claim(of: user, .keep)?.holder == .us)
+        #expect(two.claim(of: user, .take)?.holder == .us)
+    }
+
+    static func wanted(_ fixture: any HookQueueFixture) {
+        guard fixture.nodeLimit > 1 else { return }
+        let (one, two) = HookNode.pair(fixture, rules)
+        let user: Name = "hook-wanted"
+        // What nobody holds is taken, and then it isn't wanted.
+        #expect(one.claim(of: user, .want).map { $0.holder == .us && !$0.isWanted } == true)
+        for _ in 0..<2 {
+            guard case .other(let left)? = two.claim(of: user, .want)?.holder else { return giveUp("held by nobody") }
+            #expect(left <= HookNode.lease)
+        }
+        #expect(one.claim(of: user, .take).map { $0.holder == .us && $0.isWanted } == true)
+        #expect(one.claim(of: user, .take).map { $0.holder == .us && !$0.isWanted } == true)
+        _ = two.claim(of: user, .want)
+        #expect(one.claim(of: user, .letGo)?.holder == .nobody)
+        #expect(two.claim(of: user, .want).map { $0.holder == .us && !$0.isWanted } == true)
+        // Asking prolongs nothing.
+        var holder: HookPage.Holder?
+        for _ in 0..<100 {
+            holder = one.claim(of: user, .want)?.holder
+            if holder == .us { break }
+            fixture.pass(.milliseconds(100))
+        }
+        #expect(holder == .us)
     }
 
     static func leaseEnds(_ fixture: any HookQueueFixture) {
@@ -152,7 +176,7 @@ package enum HookQueueContract {
             fixture.pass(.milliseconds(100))
         }
         #expect(holder == .us)
-        #expect(one.claim(of: user, .keep, limit: 10)?.events == [])
+        #expect(one.claim(of: user, .take, limit: 10)?.events == [])
     }
 
     static func notHolder(_ fixture: any HookQueueFixture) {

@@ -33,7 +33,7 @@ struct ControlMessageTests {
             ControlMessage.post(Self.post, number: 1, from: "a"), .post(Self.single, number: ControlMessage.numberMax - 1, from: "z9"),
             .ask("rsxdpqu6wmqc-jpia9pw854w", number: 3, from: "abc"), .told(.gone, number: 4, from: "abc"),
             .told(.facts(ConnectionFacts(address: Array("[::1]:1234".utf8), heardAgo: 1_200)), number: 4, from: "abc"),
-            .told(.facts(ConnectionFacts(address: [], heardAgo: 0)), number: 4, from: "abc"),
+            .told(.facts(ConnectionFacts(address: [], heardAgo: 0)), number: 4, from: "abc"), .hooksLetGo(from: "abc"),
         ] + StreamPostOutcome.allCases.map({ ControlMessage.answer($0, number: 5, from: "abc") }) {
             #expect(parse(message.bytes()) == message)
         }

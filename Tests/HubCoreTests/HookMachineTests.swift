@@ -14,8 +14,8 @@ import Testing
         var deliveries: [HookDelivery] = []
         var notices: [HookNotice] = []
 
-        init(_ limits: HookMachine.Limits = HookMachine.Limits(), nodes: Int = 1) {
-            machine = HookMachine(limits: limits, tagSpace: 5, chance: Chance(seed: 7), at: now)
+        init(_ limits: HookMachine.Limits = HookMachine.Limits(), nodes: Int = 1, seed: UInt64 = 7) {
+            machine = HookMachine(limits: limits, tagSpace: 5, chance: Chance(seed: seed), at: now)
             machine.nodesLive(nodes)
         }
 
@@ -108,43 +108,128 @@ import Testing
         #expect(driven.claims.allSatisfy { $0.claim.holding == .take && $0.claim.limit == 0 })
     }
 
-    @Test("of two nodes each takes its half, and after a while what nobody else takes; it keeps that")
-    func shares() {
-        var driven = Driven(nodes: 2)
-        let store = Store()
-        var held = Set<Int>()
-        func answer(_ claim: HookClaim, _ partition: Int) -> HookPage {
-            if claim.holding == .keep && !held.contains(partition) { return HookPage(holder: .nobody, now: 0) }
-            if claim.holding == .letGo { held.remove(partition) } else { held.insert(partition) }
-            return store.page(claim, partition)
-        }
-        driven.pass(.seconds(2), answering: answer)
-        #expect(held.count == 128)
-        driven.pass(.seconds(30), answering: answer)
-        #expect(held.count == 256)
-        driven.pass(.seconds(60), answering: answer)
-        #expect(held.count == 256)
-    }
+    /// Leases of several machines, by their places, as the store keeps them.
+    final class Leases {
+        var held: [Int: (node: Int, until: Instant)] = [:]
+        var wanted = Set<Int>()
+        var now = Instant(nanoseconds: 0)
 
-    @Test("when others come, a node lets go down to its share of what it took when it was alone")
-    func letsGo() {
-        var driven = Driven(nodes: 1)
-        let store = Store()
-        var held = Set<Int>()
-        func answer(_ claim: HookClaim, _ partition: Int) -> HookPage {
+        func count(_ node: Int) -> Int { held.values.count { $0.node == node && $0.until > now } }
+        var free: Int { Partition.count - held.values.count { $0.until > now } }
+
+        func page(_ claim: HookClaim, _ partition: Int, _ node: Int) -> HookPage {
+            if let holder = held[partition], holder.until <= now { held[partition] = nil }
+            if let holder = held[partition], holder.node != node {
+                if claim.holding == .want { wanted.insert(partition) }
+                return HookPage(holder: .other(left: holder.until.since(now)), now: 0)
+            }
+            let wasWanted = wanted.remove(partition) != nil
             if claim.holding == .letGo {
-                held.remove(partition)
+                held[partition] = nil
                 return HookPage(holder: .nobody, now: 0)
             }
-            if claim.holding == .take { held.insert(partition) }
-            if !held.contains(partition) { return HookPage(holder: .other(left: .seconds(15)), now: 0) }
-            return store.page(claim, partition)
+            held[partition] = (node, now + claim.lease)
+            var page = HookPage(holder: .us, now: 0)
+            page.isWanted = wasWanted
+            return page
+        }
+    }
+
+    /// 20 ms at a time, of each in turn; the longest that any partition was nobody's.
+    @discardableResult private func pass(_ span: Span, _ nodes: inout [Driven], _ leases: Leases, live: [Int]) -> Span {
+        var free = [Span](repeating: .zero, count: Partition.count)
+        var longest = Span.zero
+        for _ in 0..<Int(span.milliseconds / 20) {
+            leases.now = leases.now + .milliseconds(20)
+            for node in live {
+                nodes[node].now = leases.now
+                nodes[node].pass(.milliseconds(20)) { leases.page($0, $1, node) }
+            }
+            for partition in free.indices {
+                let isHeld = leases.held[partition].map { $0.until > leases.now } ?? false
+                free[partition] = isHeld ? .zero : free[partition] + .milliseconds(20)
+                longest = max(longest, free[partition])
+            }
+        }
+        return longest
+    }
+
+    private func driven(_ count: Int, _ leases: Leases, nodes: Int, lease: Span) -> [Driven] {
+        var limits = HookMachine.Limits()
+        limits.lease = lease
+        let made = (0..<count).map { Driven(limits, nodes: nodes, seed: UInt64($0) + 7) }
+        leases.now = made[0].now
+        return made
+    }
+
+    @Test("who finds a partition that nobody holds takes it, however many nodes there are: not every one may deliver")
+    func takesAll() {
+        let leases = Leases()
+        var nodes = driven(1, leases, nodes: 3, lease: .seconds(15))
+        pass(.seconds(2), &nodes, leases, live: [0])
+        #expect(leases.count(0) == 256)
+        // Nobody asks, so it stays so, without a gap.
+        #expect(pass(.seconds(1_300), &nodes, leases, live: [0]) == .zero)
+    }
+
+    @Test(
+        "who joins gets its share soon after the holders' next renewals, and no partition is nobody's for longer than a second or two",
+        arguments: [15, 60])
+    func joins(lease: Int) {
+        let leases = Leases()
+        var nodes = driven(3, leases, nodes: 1, lease: .seconds(UInt64(lease)))
+        pass(.seconds(2), &nodes, leases, live: [0])
+        #expect(leases.count(0) == 256)
+        for (count, share) in [(2, 128), (3, 85)] {
+            for node in 0..<count { nodes[node].machine.nodesLive(count) }
+            let longest = pass(.seconds(UInt64(2 * lease)), &nodes, leases, live: Array(0..<count))
+            #expect(longest <= .seconds(2), "\(count) nodes: \(longest)")
+            for node in 0..<count { #expect((share...share + 1).contains(leases.count(node)), "\(count): \(leases.count(node))") }
+        }
+        // What nobody lacks is nobody's to ask for.
+        let before = leases.held.mapValues(\.node)
+        pass(.seconds(UInt64(2 * lease)), &nodes, leases, live: [0, 1, 2])
+        #expect(leases.held.mapValues(\.node) == before && leases.wanted.isEmpty)
+    }
+
+    @Test("what a node lets go of as it stops is taken within a second or two, once others know", arguments: [false, true])
+    func stops(isTold: Bool) {
+        let leases = Leases()
+        var nodes = driven(3, leases, nodes: 3, lease: .seconds(60))
+        pass(.seconds(130), &nodes, leases, live: [0, 1, 2])
+        nodes[2].machine.stop(at: leases.now)
+        nodes[2].take()
+        for (claim, partition) in nodes[2].claims { _ = leases.page(claim, partition, 2) }
+        #expect(leases.free > 80)
+        for node in 0..<2 { if isTold { nodes[node].machine.othersLetGo() } else { nodes[node].machine.nodesLive(2) } }
+        let longest = pass(.seconds(60), &nodes, leases, live: [0, 1])
+        #expect(longest <= .seconds(2) && leases.count(0) == 128 && leases.count(1) == 128, "\(longest)")
+    }
+
+    @Test("a partition that is always busy is let go of between two requests, with what was delivered")
+    func letsGoOfBusy() {
+        var driven = Driven(nodes: 2)
+        let store = Store()
+        var wanted = Set<Int>()
+        var given: [Int: Int] = [:]
+        func answer(_ claim: HookClaim, _ partition: Int) -> HookPage {
+            var page = store.page(claim, partition)
+            page.isWanted = wanted.contains(partition)
+            if claim.holding == .letGo { given[partition] = claim.settled.count }
+            if given[partition] != nil, claim.holding != .letGo { return HookPage(holder: .other(left: .seconds(15)), now: 0) }
+            return page
         }
         driven.pass(.seconds(2), answering: answer)
-        #expect(held.count == 256)
-        driven.machine.nodesLive(4)
-        driven.pass(.seconds(2), answering: answer)
-        #expect((64...72).contains(held.count))
+        wanted = [9]
+        store.append(1_000, to: 9)
+        driven.machine.noticed(9, at: driven.now)
+        for _ in 0..<200 where given.isEmpty {
+            driven.pass(.milliseconds(40), answering: answer)
+            if !driven.deliveries.isEmpty { driven.answered(.answer(status: 200, retryAfter: nil)) }
+        }
+        #expect(given == [9: 100] && store.waiting[9]?.count == 900)
+        driven.pass(.seconds(1), answering: answer)
+        #expect(driven.deliveries.isEmpty)
     }
 
     @Test("events are delivered in batches, the next one with what the last one settled")

@@ -25,6 +25,7 @@ final class HookWorld {
     private struct Queue {
         var events: [HookEvent] = []
         var holder: (node: Int, until: Instant)?
+        var isWanted = false
     }
 
     private enum Input {
@@ -214,17 +215,23 @@ final class HookWorld {
         queues[partition].events.removeAll { claim.settled.contains($0.id) }
         if let holder = queues[partition].holder, holder.until <= now { queues[partition].holder = nil }
         let holder = queues[partition].holder
-        if let holder, holder.node != node { return HookPage(holder: .other(left: holder.until.since(now)), now: milliseconds) }
+        if let holder, holder.node != node {
+            if claim.holding == .want { queues[partition].isWanted = true }
+            return HookPage(holder: .other(left: holder.until.since(now)), now: milliseconds)
+        }
+        let wasWanted = holder != nil && queues[partition].isWanted
+        queues[partition].isWanted = false
         if claim.holding == .letGo {
             queues[partition].holder = nil
             return HookPage(holder: .nobody, now: milliseconds)
         }
-        guard holder != nil || claim.holding == .take else { return HookPage(holder: .nobody, now: milliseconds) }
         queues[partition].holder = (node, now + claim.lease)
         let events = queues[partition].events
-        return HookPage(
+        var page = HookPage(
             holder: .us, now: milliseconds, length: events.count, oldest: events.first?.id.milliseconds,
             events: Array(events.prefix(claim.limit)))
+        page.isWanted = wasWanted
+        return page
     }
 
     private func receive(_ delivery: HookDelivery, from one: Sent) {

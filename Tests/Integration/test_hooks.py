@@ -11,7 +11,7 @@ from client import Client
 from faultclock import Clock
 from hooks import SECRET, Receiver, settings, verify
 from hub import FAST, Hub, RedisServer, eventually, request
-from redises import Cluster, fnv1a, hub_partitions
+from redises import Cluster, Redis, fnv1a, hub_partitions
 
 QUICK = {**FAST, "presence.grace": "200ms"}
 # A store that has just begun holds leaves back (presence.hold): who comes again within that time was never away.
@@ -460,6 +460,48 @@ def test_a_node_that_stops_in_order_hands_its_partitions_on_at_once(start, recei
     time.sleep(WARM)
     flap(second, "ann", 1)
     expect_types(receiver, "ann", ["user.online", "user.offline"], 40)
+
+
+def holders(redis):
+    """How many partitions each node holds, by its incarnation."""
+    counts = {}
+    for tag, _ in hub_partitions():
+        value = redis.call("GET", f"hub:{{{tag}}}:hl")
+        if value:
+            holder = value.split()[0]
+            counts[holder] = counts.get(holder, 0) + 1
+    return counts
+
+
+def expect_soon(receiver, hub, users, seconds):
+    """Each user comes and leaves, and that is told before any lease could have ended."""
+    for user in users:
+        flap(hub, user, 1)
+    for user in users:
+        expect_types(receiver, user, ["user.online", "user.offline"], seconds)
+
+
+def test_while_nodes_join_and_stop_no_webhook_waits_for_a_lease_to_end(start, receiver):
+    redis = start(Redis)
+    slow = settings(receiver, **{"hooks.lease": "45s"})
+    north = start(Hub, name="north", redis=f"redis://127.0.0.1:{redis.port}", settings={**QUICK, **slow})
+    eventually(lambda: list(holders(redis).values()) == [256], 30, "alone, north holds all")
+    time.sleep(WARM)
+    south = start(Hub, name="south", redis=f"redis://127.0.0.1:{redis.port}", settings={**QUICK, **slow})
+    numbers = iter(range(1000))
+
+    def some(count):
+        return [f"user-{next(numbers)}" for _ in range(count)]
+
+    began = time.monotonic()
+    while sorted(holders(redis).values()) != [128, 128]:
+        assert time.monotonic() - began < 90, holders(redis)
+        expect_soon(receiver, north, some(10), 20)
+    for hub in (north, south):
+        expect_soon(receiver, hub, some(20), 20)
+    north.stop()
+    expect_soon(receiver, south, some(40), 20)
+    assert list(holders(redis).values()) == [256] and not receiver.complaints() and receiver.lost == 0
 
 
 def test_hooks_without_a_secret_or_with_a_strange_address_stop_the_start(start, tmp_path):

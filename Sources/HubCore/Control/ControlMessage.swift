@@ -15,6 +15,9 @@ package enum ControlMessage: Sendable, Equatable {
     /// `F:from:number:` and `h:ms since it was heard:address`, or `g` (gone): the answer to that.
     case told(ConnectionAnswer, number: UInt64, from: Name)
 
+    /// `W:from:0:`: the sender has let go of the partitions whose webhooks it delivered.
+    case hooksLetGo(from: Name)
+
     private static let colon = UInt8(ascii: ":")
     package static let numberMax: UInt64 = 1 << 53
 
@@ -42,6 +45,7 @@ package enum ControlMessage: Sendable, Equatable {
         case UInt8(ascii: "F"):
             guard let answer = Self.told(reader) else { return nil }
             self = .told(answer, number: number, from: from)
+        case UInt8(ascii: "W"): self = .hooksLetGo(from: from)
         default: return nil
         }
     }
@@ -79,6 +83,7 @@ package enum ControlMessage: Sendable, Equatable {
                 // Whatever else it is, the asker finds out by itself.
                 out += "g".utf8
             }
+        case .hooksLetGo(let from): header("W:", from, 0)
         }
         return out
     }

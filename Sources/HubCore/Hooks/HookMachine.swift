@@ -6,7 +6,8 @@ import HubWire
 /// - *At least once, in order.* A partition is delivered by the node that holds its lease, one request at a time, from the queue's head; what
 ///   was delivered is taken away afterwards. A node that dies or stands still in between is followed by another, which begins at the same
 ///   head: receivers may get events again, and see them by their ids, but none after a later one of the same user for the first time.
-/// - *Shared.* A node holds as many partitions as its part of the living nodes, and more only of those that nobody else takes.
+/// - *Shared.* Whoever finds a partition that nobody holds takes it. Who has less than its part of the living nodes asks for others', and who
+///   has more lets go of what was asked for, so that no partition waits for somebody who doesn't come: not every node may deliver.
 /// - *Trouble of one isn't trouble of all.* A partition whose request fails waits alone, longer each time. When several fail, and nothing
 ///   succeeds, the receiver is taken to be down: one request at a time, at a growing distance, until one succeeds.
 /// - *Nothing is kept here* but numbers: events are read when there is a place for their request, and again after a failure.
@@ -32,8 +33,8 @@ package struct HookMachine {
     static let downWaitMax = Span.seconds(30)
     /// What a receiver may ask for by `Retry-After`.
     static let retryAfterMax = Span.seconds(3600)
-    /// How long a partition stays that nobody else took: not every node may deliver.
-    static let adoption = Span.seconds(600)
+    /// Between two looks at what was asked for, about.
+    static let look = Span.seconds(1)
     /// A second event of a partition has so long to go with the first.
     static let gather = Span.milliseconds(20)
 
@@ -45,6 +46,8 @@ package struct HookMachine {
     var actions: [HookAction] = []
     /// Living nodes; 0 until they are known.
     var nodes = 0
+    /// Some of the partitions may be nobody's now.
+    var mayBeFree = false
     var isStopped = false
     /// Requests that are under way, and reads whose events will be one.
     var busy = 0
@@ -65,11 +68,13 @@ package struct HookMachine {
         /// By our clock, from when the claim was made.
         var heldUntil = Instant(nanoseconds: 0)
         var nextClaim: Instant
-        /// Nobody held it when we last looked.
-        var wasUnheld = false
-        /// Taken beyond our share because nobody else did: kept so long at least.
-        var keptUntil = Instant(nanoseconds: 0)
-        var lettingGo = false
+        /// Another node held it when we last looked.
+        var isOthers = false
+        /// Another node asks for it.
+        var isWanted = false
+        /// We ask for it so long, and look whether it was let go so long.
+        var asksUntil = Instant(nanoseconds: 0)
+        var looksUntil = Instant(nanoseconds: 0)
 
         /// A claim is under way: since when, whether it reads, and how much of what is settled it carries.
         var askedAt: Instant?
@@ -135,7 +140,14 @@ package struct HookMachine {
         }
     }
 
-    package mutating func nodesLive(_ count: Int) { nodes = count }
+    package mutating func nodesLive(_ count: Int) {
+        // Who is gone holds nothing any more, or not for long.
+        if count < nodes { mayBeFree = true }
+        nodes = count
+    }
+
+    /// Another node has let go of what it held.
+    package mutating func othersLetGo() { mayBeFree = true }
 
     /// Something was appended to the partition's queue, or may have been.
     package mutating func noticed(_ partition: Int, at now: Instant) {
@@ -150,9 +162,13 @@ package struct HookMachine {
 
     package mutating func tick(at now: Instant) {
         guard !isStopped, nodes > 0 else { return }
+        if mayBeFree { lookAround(at: now) }
+        var held = slots.reduce(0) { $1.holding == .ours ? $0 + 1 : $0 }
+        letGo(&held, at: now)
         // Reading first: it settles and renews as well.
         work(at: now)
         renew(at: now)
+        if held < share { ask(for: share - held, at: now) }
     }
 
     /// Lets go of everything, so that others needn't wait for the leases to run out; also of what a claim under way holds or takes, behind
@@ -169,37 +185,58 @@ package struct HookMachine {
 
     private var isDown: Bool { failing >= HookMachine.downAt }
     private var allowed: Int { isDown ? 1 : limits.concurrency }
-    /// What is held of our share, or about to be; what nobody else took comes on top.
-    private func held(at now: Instant) -> Int {
-        slots.reduce(0) { ($1.holding == .ours || $1.isTaking) && $1.keptUntil <= now ? $0 + 1 : $0 }
-    }
-    private var share: Int { (Partition.count + nodes - 1) / max(nodes, 1) }
+    /// Nobody asks for more, and everybody gives what is above. Where it isn't a whole number some have one more: with less than this, somebody
+    /// else has more.
+    private var share: Int { Partition.count / max(nodes, 1) }
 
-    private mutating func renew(at now: Instant) {
-        var held = held(at: now)
-        let share = share
-        var surplus = held - share - max(share / 8, 2)
-        for place in slots.indices {
-            if slots[place].holding == .ours, slots[place].heldUntil <= now {
-                if slots[place].keptUntil <= now { held -= 1 }
-                lose(place)
-            }
-            guard slots[place].askedAt == nil else { continue }
-            if slots[place].holding == .ours, surplus > 0, slots[place].keptUntil <= now, slots[place].flight == nil,
-                slots[place].settled.isEmpty, slots[place].dropped.isEmpty
-            {
-                claim(place, .letGo, reads: false, at: now)
-                surplus -= 1
-                held -= 1
-            } else if slots[place].nextClaim <= now {
-                let takes = slots[place].holding == .ours || held < share || slots[place].wasUnheld
-                if slots[place].holding != .ours, takes {
-                    if held < share { held += 1 } else { slots[place].keptUntil = now + HookMachine.adoption }
-                }
-                claim(place, takes ? .take : .keep, reads: false, at: now)
-            }
+    /// All look at once where one has gone, spread over a second, a bit later than it is known: the first that comes takes.
+    private mutating func lookAround(at now: Instant) {
+        mayBeFree = false
+        for place in slots.indices where slots[place].holding != .ours {
+            let soon = now + HookMachine.look.scaled(by: 0.2) + chance.span(in: .zero..<HookMachine.look)
+            slots[place].nextClaim = min(slots[place].nextClaim, soon)
         }
     }
+
+    private mutating func letGo(_ held: inout Int, at now: Instant) {
+        for place in slots.indices where held > share {
+            // Between two requests: what was delivered goes along.
+            guard slots[place].isWanted, slots[place].holding == .ours, slots[place].askedAt == nil, slots[place].flight == nil else {
+                continue
+            }
+            claim(place, .letGo, reads: false, at: now)
+            held -= 1
+        }
+    }
+
+    private mutating func renew(at now: Instant) {
+        for place in slots.indices {
+            if slots[place].holding == .ours, slots[place].heldUntil <= now { lose(place) }
+            guard slots[place].askedAt == nil, slots[place].nextClaim <= now else { continue }
+            claim(place, slots[place].asksUntil > now ? .want : .take, reads: false, at: now)
+        }
+    }
+
+    /// Others read it when they renew, and let go if they have more than their share. What wasn't let go in time stays, and others' are asked for.
+    private mutating func ask(for count: Int, at now: Instant) {
+        var open = count
+        for slot in slots where slot.holding != .ours && (slot.isTaking || slot.asksUntil > now) { open -= 1 }
+        guard open > 0 else { return }
+        // In an order by chance, so that all who have too much are asked alike; an odd step comes by every place.
+        let first = Int(truncatingIfNeeded: chance.next() >> 1)
+        let step = first >> 16 | 1
+        for turn in slots.indices where open > 0 {
+            let place = (first &+ turn &* step) & (slots.count - 1)
+            guard slots[place].isOthers, slots[place].asksUntil <= now else { continue }
+            // Until its holder has renewed it; and what it lets go of then may have been asked for just before.
+            slots[place].asksUntil = now + third + HookMachine.look
+            slots[place].looksUntil = slots[place].asksUntil + third + HookMachine.look + HookMachine.look
+            slots[place].nextClaim = now + chance.span(in: .zero..<HookMachine.look)
+            open -= 1
+        }
+    }
+
+    private var third: Span { Span(nanoseconds: limits.lease.nanoseconds / 3) }
 
     /// Reads for the partitions that have something to deliver, as far as requests are allowed.
     private mutating func work(at now: Instant) {
@@ -217,9 +254,8 @@ package struct HookMachine {
         let limit = reads ? (slots[place].singles > 0 ? 1 : limits.batch) : 0
         slots[place].askedAt = now
         slots[place].isReading = reads
-        slots[place].isTaking = holding == .take && slots[place].holding != .ours
+        slots[place].isTaking = holding != .letGo && slots[place].holding != .ours
         slots[place].isNoticed = false
-        slots[place].lettingGo = holding == .letGo
         slots[place].sentSettled = slots[place].settled.count
         slots[place].sentDropped = slots[place].dropped.count
         if holding == .letGo { lose(place) }
@@ -253,14 +289,15 @@ package struct HookMachine {
     }
 
     private mutating func adopt(_ page: HookPage, _ place: Int, askedAt: Instant, wasReading: Bool, at now: Instant) {
-        let lease = limits.lease
-        let third = Span(nanoseconds: lease.nanoseconds / 3)
+        slots[place].isWanted = page.isWanted
+        slots[place].isOthers = false
         switch page.holder {
         case .us:
-            slots[place].wasUnheld = false
+            slots[place].asksUntil = now
+            slots[place].looksUntil = now
             if slots[place].holding != .ours { slots[place].overflowed = nil }
             slots[place].holding = .ours
-            slots[place].heldUntil = askedAt + lease
+            slots[place].heldUntil = askedAt + limits.lease
             slots[place].nextClaim = askedAt + third.scaled(by: 0.9) + chance.span(in: .zero..<third.scaled(by: 0.1))
             slots[place].length = page.length
             slots[place].oldest = page.oldest
@@ -276,22 +313,19 @@ package struct HookMachine {
             if wasReading { deliver(page, place, at: now) }
         case .other(let left):
             forget(place)
-            slots[place].wasUnheld = false
-            slots[place].nextClaim = now + left + chance.span(in: .zero..<third)
+            slots[place].isOthers = true
+            let wait = slots[place].looksUntil > now ? HookMachine.look.scaled(by: 0.5) : left
+            slots[place].nextClaim = now + wait + chance.span(in: .zero..<HookMachine.look)
         case .nobody:
             forget(place)
-            // Others get the time to take what we let go, or have enough of.
-            let wait = slots[place].lettingGo ? lease + lease : third
-            slots[place].wasUnheld = !slots[place].lettingGo
-            slots[place].nextClaim = now + wait + chance.span(in: .zero..<third)
+            // Who asked for it has looked by then.
+            slots[place].nextClaim = now + HookMachine.look.scaled(by: 3) + chance.span(in: .zero..<HookMachine.look)
         }
-        slots[place].lettingGo = false
     }
 
     /// The lease is over; what the receiver made of this partition is the next holder's to find out.
     private mutating func lose(_ place: Int) {
         slots[place].holding = .none
-        slots[place].keptUntil = Instant(nanoseconds: 0)
         if slots[place].failures > 0 { failing -= 1 }
         slots[place].failures = 0
         slots[place].refusals = 0
@@ -300,7 +334,6 @@ package struct HookMachine {
 
     private mutating func forget(_ place: Int) {
         if slots[place].holding == .ours { lose(place) }
-        slots[place].keptUntil = Instant(nanoseconds: 0)
         slots[place].length = 0
         slots[place].oldest = nil
         slots[place].clock = nil
@@ -308,6 +341,8 @@ package struct HookMachine {
     }
 
     // MARK: Numbers
+
+    package var holdsAny: Bool { slots.contains { $0.holding == .ours || $0.isTaking } }
 
     /// Events that wait in the partitions that this node holds, and how long the oldest does.
     package func backlog(at now: Instant) -> (length: Int, oldest: Span) {

@@ -45,10 +45,10 @@ package struct HookRules: Sendable, Equatable {
 
 package struct HookClaim: Sendable, Equatable {
     package enum Holding: Sendable, Equatable {
-        /// Only if it's held by this node already.
-        case keep
-        /// Also if nobody holds it.
+        /// Goes on if it's held by this node, takes it if nobody holds it.
         case take
+        /// As `take`; and another node that holds it is told that it's wanted, once, with its next page.
+        case want
         case letGo
     }
 
@@ -86,6 +86,8 @@ package struct HookPage: Sendable, Equatable {
     }
 
     package var holder: Holder
+    /// Ours, and another node has asked for it since the last page.
+    package var isWanted = false
     /// The store's clock, milliseconds since 1970.
     package var now: UInt64
     /// Events that wait, those that were read among them. 0 where another node holds the partition.

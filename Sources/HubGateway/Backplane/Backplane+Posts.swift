@@ -69,6 +69,7 @@ extension Backplane {
         case .ask(let connection, let number, let from):
             if !look(connection, .node(from, number: number)) { tell(.gone, number, to: from) }
         case .told(let answer, let number, let from): told(answer, number, by: from)
+        case .hooksLetGo: hooks.othersLetGo()
         case nil: numbers.controlForeign += 1
         }
     }

@@ -170,7 +170,13 @@ final class Backplane {
     private func stop(at now: Instant) {
         guard !hasStopped else { return }
         hasStopped = true
-        hooks.stop(at: now)
+        if hooks.stop(at: now) {
+            // They'd find it out by the next announcement otherwise.
+            let message = ControlMessage.hooksLetGo(from: node.incarnation).bytes()
+            for other in machine.nodes where other.incarnation != node.incarnation {
+                broker.send(message, to: other.incarnation, tag: .none, at: now)
+            }
+        }
         broker.stop(at: now)
         store.stop(at: now)
         memberStore.stop(at: now)

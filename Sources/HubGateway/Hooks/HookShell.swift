@@ -60,6 +60,7 @@ final class HookShell {
     }
 
     func noticed(_ partition: Int, at now: Instant) { if isActive { machine.noticed(partition, at: now) } }
+    func othersLetGo() { machine.othersLetGo() }
     func claimed(_ result: Result<HookPage, WireError>, tag: RequestTag, at now: Instant) {
         machine.claimed(result, tag: tag, at: now)
         carryOut(at: now)
@@ -77,11 +78,14 @@ final class HookShell {
     func backlog(at now: Instant) -> (length: Int, oldest: Span) { isActive ? machine.backlog(at: now) : (0, .zero) }
 
     /// Lets go of the partitions, within the turn in which the links still are; requests under way end unheard, and come again by others.
-    func stop(at now: Instant) {
+    /// False when it held nothing.
+    func stop(at now: Instant) -> Bool {
+        let held = isActive && machine.holdsAny
         machine.stop(at: now)
         carryOut(at: now)
         fetcher?.stop()
         fetcher = nil
+        return held
     }
 
     func answered(_ result: Result<FetchAnswer, FetchFailure>, number: UInt64, partition: Int, at now: Instant) {

@@ -57,7 +57,7 @@ package enum HookReply {
             let givenUp = reply.string(7)?.decimal, let told = reply.string(8)?.decimal
         else { return nil }
         let holder: HookPage.Holder
-        if state.equals("u") {
+        if state.equals("u") || state.equals("w") {
             holder = .us
         } else if state.equals("o") {
             // No lease of ours is longer than a day.
@@ -70,6 +70,7 @@ package enum HookReply {
         var page = HookPage(
             holder: holder, now: now, length: Int(clamping: length), oldest: oldest.decimal, overflowed: overflowed, givenUp: givenUp,
             told: told)
+        page.isWanted = state.equals("w")
         for index in stride(from: head + 1, to: count + 1, by: eventFields) {
             guard let event = event(reply, index) else { return nil }
             page.events.append(event)

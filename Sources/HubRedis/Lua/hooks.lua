@@ -1,13 +1,17 @@
 -- Takes away what was delivered of a partition's queue of hooks, holds the partition or lets it go, and reads what is next.
--- KEYS: 1 queue, 2 lease, 3 counts. ARGV: 1 incarnation, 2 lease (ms), 3 'k' (goes on if it's ours), 't' (takes it if it's nobody's) or 'l'
---       (lets go), 4 limit, 5 how long events are kept (ms), 6 of the lost, how many the receiver knows of, 7 how many ids are of dropped
---       events, then ids: those, and the delivered
--- Reply: {ms now, 'u' (ours), 'o' (another's) or 'n' (nobody's), ms left of another's lease, events that wait, ms of the oldest or '',
---         overflowed, given up, told, then for each event: id, kind, detail, version, ms, name}
+-- KEYS: 1 queue, 2 lease, 3 counts. ARGV: 1 incarnation, 2 lease (ms), 3 't' (goes on if it's ours, takes it if it's nobody's), 'w' (as 't',
+--       and tells another who holds it that it's wanted) or 'l' (lets go), 4 limit, 5 how long events are kept (ms), 6 of the lost, how many
+--       the receiver knows of, 7 how many ids are of dropped events, then ids: those, and the delivered
+-- Reply: {ms now, 'u' (ours), 'w' (ours, and wanted since the last time), 'o' (another's) or 'n' (nobody's), ms left of another's lease,
+--         events that wait, ms of the oldest or '', overflowed, given up, told, then for each event: id, kind, detail, version, ms, name}
 local length = redis.call('XLEN', KEYS[1])
 local holder = redis.call('GET', KEYS[2])
 local counts = redis.call('HMGET', KEYS[3], 'x', 'z', 'y')
 local left = 0
+-- Behind the holder's incarnation, which has no space.
+local wish = ' w'
+local isWanted = holder and string.sub(holder, -#wish) == wish
+if isWanted then holder = string.sub(holder, 1, -#wish - 1) end
 if holder then
   left = redis.call('PTTL', KEYS[2])
   if left < 0 then return redis.error_reply('FOREIGN the lease of hooks has no end') end
@@ -44,17 +48,18 @@ if gone > 0 or told ~= known then redis.call('PEXPIRE', KEYS[3], ARGV[5]) end
 local state = 'n'
 if holder and holder ~= ARGV[1] then
   state = 'o'
+  if ARGV[3] == 'w' and not isWanted then redis.call('SET', KEYS[2], holder .. wish, 'KEEPTTL') end
 elseif ARGV[3] == 'l' then
   if holder then redis.call('DEL', KEYS[2]) end
-elseif holder or ARGV[3] == 't' then
+else
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
-  state = 'u'
+  state = isWanted and 'w' or 'u'
 end
 
 local clock = redis.call('TIME')
 local reply = {text(math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)), state, text(left), text(length), '',
   text(overflowed), text(given), text(told)}
-if state ~= 'u' or length == 0 then return reply end
+if state == 'o' or state == 'n' or length == 0 then return reply end
 local limit = tonumber(ARGV[4])
 local entries = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', math.max(limit, 1))
 if entries[1] then reply[5] = string.match(entries[1][1], '^(%d+)') end
