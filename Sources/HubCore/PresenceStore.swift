@@ -82,10 +82,9 @@ package struct PresenceOperation: Sendable, Equatable {
         /// Known to the store before, then lost by it: writes no event when the record is missing (data loss isn't a transition).
         case restore(ConnectionState)
         /// Closed `ago`: that is when the user was last seen. `grace`, from now on, is zero for a clean leave that is told in time.
-        case down(grace: Span, ago: Span = .zero)
-        /// The same, which the store acknowledged then and may have lost: nothing where the connection isn't there. `told`: the offline that
-        /// watchers have heard of since; where the record is older, it says that again, as it was. Else it's like `down`.
-        case ended(grace: Span, ago: Span, told: PresenceChange?)
+        /// Written again, since the store may have lost it, `told` is the offline that watchers have heard of since: where the record is older,
+        /// it says that again, as it was.
+        case down(grace: Span, ago: Span = .zero, told: PresenceChange? = nil)
     }
 
     package var kind: Kind
@@ -102,10 +101,13 @@ package struct PresenceOperation: Sendable, Equatable {
     package var isAsked: Bool
     /// The store has acknowledged this connection before: where it isn't there any more, it's back, and not new. Only explain looks at it.
     package var isKnown: Bool
+    /// Of an end that the store may know nothing of because it has lost the connection: what it had acknowledged of it. Where it has no record of
+    /// the user either, and its data are new, the connection ends as if it were there, its grace as long as others may register again.
+    package var was: ConnectionState?
 
     package init(
         kind: Kind, user: Name, connection: Name, node: Name, device: Name, age: Span = .zero, versionFloor: UInt64, isAsked: Bool = false,
-        isKnown: Bool = false
+        isKnown: Bool = false, was: ConnectionState? = nil
     ) {
         self.kind = kind
         self.user = user
@@ -116,6 +118,7 @@ package struct PresenceOperation: Sendable, Equatable {
         self.versionFloor = versionFloor
         self.isAsked = isAsked
         self.isKnown = isKnown
+        self.was = was
     }
 }
 

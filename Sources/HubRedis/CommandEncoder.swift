@@ -19,6 +19,7 @@ final class CommandEncoder {
     private(set) var hookRules: [UInt8] = []
     private var hookKeep: Span = .seconds(1)
     private var scratch = ByteBuffer(capacity: 4096)
+    var clocks = StoreClocks()
 
     /// How long a channel without publications keeps its place (redis-design §4).
     static let metaTTL: Span = .seconds(7 * 86_400)
@@ -69,7 +70,7 @@ final class CommandEncoder {
         case .marks(let call): marks(call, &out, scripts)
         case .markRead(let call): markRead(call, &out, scripts)
         case .broadcast(let channel, let publication): broadcast(publication, to: channel, &out)
-        case .apply(let call): apply(call, &out, scripts)
+        case .apply(let call): apply(call, &out, scripts, at: now)
         case .refresh(let call): refresh(call, &out, scripts)
         case .find(let sweep): find(sweep, &out, scripts)
         case .expire(let sweep): expire(sweep, &out, scripts)
@@ -210,8 +211,9 @@ final class CommandEncoder {
         out.argument(key: prefix, KeySpace.Kind.trail, user)
     }
 
-    private func apply(_ call: ApplyCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+    private func apply(_ call: ApplyCall, _ out: inout ByteBuffer, _ scripts: ScriptTable, at now: Instant) {
         let prefix = keys.partitions[call.partition]
+        let time = clocks.time(call.partition, at: now)
         let count = call.operations.count
         out.call(.apply, scripts, keys: 7 + 2 * count, arguments: 8 + 5 * count)
         partitionKeys(prefix, &out)
@@ -239,20 +241,10 @@ final class CommandEncoder {
                 out.argument("r")
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
-            case .down(let grace, let ago):
+            case .down(let grace, let ago, let told):
                 out.argument(operation.isAsked ? "x" : "-")
                 out.argument(operation.connection.bytes)
-                if ago.milliseconds == 0 {
-                    out.argument(decimal: grace.milliseconds)
-                } else {
-                    out.argument([UInt8]("\(grace.milliseconds):\(ago.milliseconds)".utf8))
-                }
-            case .ended(let grace, let ago, let told):
-                out.argument(operation.isAsked ? "x" : "-")
-                out.argument(operation.connection.bytes)
-                var value = "\(grace.milliseconds):\(ago.milliseconds)"
-                if let told { value += ":\(told.version):\(told.lastSeen)" }
-                out.argument([UInt8](value.utf8))
+                end(operation, grace: grace, ago: ago, told: told, at: time, &out)
             }
             out.argument(decimal: operation.versionFloor)
             out.argument(operation.user.bytes)
@@ -262,6 +254,32 @@ final class CommandEncoder {
     private func value(_ state: ConnectionState, _ operation: PresenceOperation, _ out: inout ByteBuffer) {
         scratch.removeAll()
         ConnectionValue.append(state: state, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
+        out.argument(scratch.bytes)
+    }
+
+    /// `at`: Redis's clock now, as far as is known. A call that reaches it long after this is told late.
+    private func end(
+        _ operation: PresenceOperation, grace: Span, ago: Span, told: PresenceChange?, at time: UInt64?, _ out: inout ByteBuffer
+    ) {
+        scratch.removeAll()
+        scratch.append(decimal: grace.milliseconds)
+        let rest = [ago.milliseconds, told?.version ?? 0, told?.lastSeen ?? 0]
+        for number in rest.prefix(told != nil ? 3 : ago.milliseconds > 0 ? 1 : 0) {
+            scratch.append(UInt8(ascii: ":"))
+            scratch.append(decimal: number)
+        }
+        if let time {
+            scratch.append(UInt8(ascii: "@"))
+            scratch.append(decimal: time)
+            scratch.append(UInt8(ascii: ":"))
+            scratch.append(decimal: timers.grace.milliseconds)
+        }
+        if let was = operation.was {
+            scratch.append(UInt8(ascii: ";"))
+            scratch.append(decimal: timers.hold.milliseconds)
+            scratch.append(UInt8(ascii: ";"))
+            ConnectionValue.append(state: was, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
+        }
         out.argument(scratch.bytes)
     }
 

@@ -129,6 +129,7 @@ package final class RedisPresenceStore: PresenceStore {
             delegate?.swept(.failure(.notOurs), partition: sweep.partition, tag: sweep.tag)
             return
         }
+        if let time = sweep.time { backend.encoder.clocks.heard(time, partition: sweep.partition, at: backend.loop.now) }
         if let until = sweep.warm {
             let before = warm[sweep.partition]
             warm[sweep.partition] = until

@@ -11,7 +11,7 @@ extension PresenceStoreContract {
         guard let online = nodes.0.apply(.up(.online), user, "aaaaaaaaaaaa-1") else { return }
         // As if the leave had been told, and lost.
         let told = PresenceChange(user: user, status: .offline, version: online + 5_000_000, lastSeen: (online + 4_000_000) / 1_000)
-        let end = PresenceOperation.Kind.ended(grace: .milliseconds(400), ago: .seconds(3), told: told)
+        let end = PresenceOperation.Kind.down(grace: .milliseconds(400), ago: .seconds(3), told: told)
         #expect(nodes.0.apply(end, user, "aaaaaaaaaaaa-1", floor: told.version, isAsked: true) == told.version)
         #expect(nodes.1.read([user])?.changes == [told])
         #expect(nodes.1.inspect(user)?.connections == [] && nodes.1.inspect(user)?.transitions.last?.cause == .left)
@@ -35,12 +35,12 @@ extension PresenceStoreContract {
         let other = nodes.1.apply(.up(.online), user, "bbbbbbbbbbbb-1") ?? 0
         // Somebody is there: what was told of then doesn't hold.
         let told = PresenceChange(user: user, status: .offline, version: other + 5_000_000, lastSeen: 1)
-        nodes.0.apply(.ended(grace: .milliseconds(400), ago: .seconds(3), told: told), user, "aaaaaaaaaaaa-1", isAsked: true)
+        nodes.0.apply(.down(grace: .milliseconds(400), ago: .seconds(3), told: told), user, "aaaaaaaaaaaa-1", isAsked: true)
         #expect(nodes.1.inspect(user)?.connections.map(\.connection) == ["bbbbbbbbbbbb-1"])
         #expect(nodes.1.read([user])?.changes.first?.status == .online)
         // Nothing is known to have been told: the grace is for who may be back elsewhere, and last seen is the end.
         fixture.pass(.milliseconds(600))
-        nodes.0.apply(.ended(grace: .milliseconds(400), ago: .milliseconds(500), told: nil), untold, "aaaaaaaaaaaa-1")
+        nodes.0.apply(.down(grace: .milliseconds(400), ago: .milliseconds(500), told: nil), untold, "aaaaaaaaaaaa-1")
         #expect(nodes.1.read([untold])?.changes.first?.status == .online)
         #expect(sweep([untold], on: nodes, fixture) { nodes.1.recorder.states(of: untold) == [.online, .offline] })
         if let last = nodes.1.recorder.changes(of: untold).last { #expect(last.lastSeen + 900 <= last.version / 1_000) }
@@ -130,6 +130,63 @@ extension PresenceStoreContract {
             }
         }
         #expect([.expired, .nodeDead].contains(nodes.0.inspect(expired)?.transitions.last?.cause))
+    }
+
+    /// What a store that comes back empty can't know its nodes do (decision 0355).
+    @Sendable static func lostEnds(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let alone: Name = "empty-1", twice: Name = "empty-2", back: Name = "empty-3", told: Name = "empty-4", hidden: Name = "empty-5"
+        let users = [alone, twice, back, told, hidden]
+        sweep(users, on: nodes, fixture, turns: 3)
+        var versions: [Name: UInt64] = [:]
+        for user in users { versions[user] = nodes.0.apply(.up(.online), user, "aaaaaaaaaaaa-1") }
+        versions[twice] = nodes.1.apply(.up(.online), twice, "bbbbbbbbbbbb-1", device: "desk")
+        #expect(fixture.run { users.allSatisfy { nodes.1.recorder.states(of: $0).last == .online } })
+        fixture.loseAllData()
+        fixture.pass(.milliseconds(900))
+
+        func end(_ user: Name, ago: UInt64, of node: PresenceNode, was: ConnectionState? = .online, told: PresenceChange? = nil) -> UInt64?
+        {
+            node.apply(
+                .down(grace: .milliseconds(400), ago: .milliseconds(ago), told: told), user,
+                Name(trusted: node.incarnation.bytes + [UInt8]("-1".utf8)), floor: told?.version ?? versions[user] ?? 0, isAsked: true,
+                device: "phone", age: .seconds(2), was: was)
+        }
+        let began = nodes.1.inspect(alone)?.now ?? 0
+        #expect(end(alone, ago: 700, of: nodes.0) == versions[alone])
+        #expect(end(twice, ago: 100, of: nodes.1) == versions[twice])
+        #expect(end(twice, ago: 700, of: nodes.0) == versions[twice])
+        #expect(end(back, ago: 700, of: nodes.0) == versions[back])
+        #expect(end(hidden, ago: 700, of: nodes.0, was: nil) == 0)
+        // Their watchers know it already.
+        let known = PresenceChange(user: told, status: .offline, version: (versions[told] ?? 0) + 5_000_000, lastSeen: 1_700_000_000_000)
+        #expect(end(told, ago: 700, of: nodes.0, told: known) == known.version)
+        #expect(nodes.1.read([told])?.changes == [known])
+        nodes.1.apply(.restore(.online), back, "bbbbbbbbbbbb-2", floor: versions[back] ?? 0)
+
+        let record = nodes.1.inspect(alone)
+        #expect(record?.change.status == .online && record?.change.version == versions[alone] && record?.connections == [])
+        #expect(record?.close?.cause == .left && record?.close?.connection == "aaaaaaaaaaaa-1" && record?.close?.device == "phone")
+        #expect(
+            sweep([alone, twice], on: nodes, fixture) {
+                [alone, twice].allSatisfy { nodes.1.recorder.states(of: $0).last == .offline }
+            })
+        for user in [alone, twice] {
+            #expect(nodes.1.recorder.states(of: user).filter { $0 == .offline }.count == 1, "\(user)")
+            expectGrowing(nodes.1.recorder.changes(of: user))
+        }
+        if let record, let close = record.close, let last = nodes.1.recorder.changes(of: alone).last {
+            #expect(last.lastSeen == close.time && close.time + 700 <= record.now)
+            // Longer than its grace: another node may have to register its own first.
+            #expect(last.version / 1_000 >= began + PresenceStoreContract.timers.hold.milliseconds)
+        }
+        let last = nodes.0.inspect(twice)?.transitions.last
+        #expect(last?.cause == .left && last?.connection.bytes == nodes.1.incarnation.bytes + [UInt8]("-1".utf8))
+        #expect(!nodes.1.recorder.states(of: back).contains(.offline))
+        // Where the data aren't new, what is missing was ended by others.
+        let gone: Name = "empty-6"
+        #expect(Partition.of(gone) != Partition.of(alone) || end(gone, ago: 700, of: nodes.0) == 0)
+        #expect(end(alone, ago: 700, of: nodes.0) == nodes.1.recorder.changes(of: alone).last?.version)
     }
 
     /// A hold is for leases that nobody could renew: they aren't counted as ended by who asks either.

@@ -74,6 +74,9 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("an end told late is awaited from then on, and is when it was and what it was", lateEnds),
         PresenceStoreCheck("of ends told late, in any order, the last one is when the user was last seen", lateEndsInAnyOrder),
         PresenceStoreCheck("beside those that were told in time too", lateEndsBesideOthers),
+        PresenceStoreCheck(
+            "an end of a connection that the store has lost, with all its data, is told as it was, once others had time to be back",
+            lostEnds),
         PresenceStoreCheck("the trail tells a loss from a goodbye from a lease that ran out, and who swept", trailOfEnds),
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),
         PresenceStoreCheck("the trail keeps the last fifty", trailIsBounded),

@@ -26,6 +26,20 @@ import Testing
         #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
     }
 
+    @Test("whose grace would end while the store is away is awaited from when it's back, as nobody could say elsewhere that they're back")
+    func outage() {
+        let bench = bench(1)
+        bench.machine.closed(connection: 1, isClean: false, at: bench.now)
+        bench.pass(.seconds(8))
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.pass(.seconds(20))
+        bench.machine.storeHealth(.up, at: bench.now)
+        bench.pass(.milliseconds(9_900))
+        #expect(bench.changes().isEmpty)
+        bench.pass(.milliseconds(500))
+        #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+    }
+
     @Test("however many invisible connections are lost, the visible one that's awaited keeps its place")
     func invisibleAndMany() {
         let bench = bench(1)

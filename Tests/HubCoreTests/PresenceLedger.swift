@@ -99,16 +99,19 @@ struct PresenceLedger {
                 }
             }
         case .restore(let known): state = known
-        case .down(let grace, _):
+        case .down(let grace, _, let told):
             user.connections[operation.connection] = nil
+            // Perhaps of a record that was lost, and is shown by this again.
+            if operation.was != nil { shown.insert(operation.user) }
+            if told != nil || before == nil && grace > .zero {
+                // Written again: whether it was there, and what was told of it, the store may have lost.
+                let until = now + (operation.was == nil ? grace : max(grace, timers.hold))
+                user.isVagueUntil = user.awaited.map(\.until).reduce(max(user.isVagueUntil, until), max)
+                return
+            }
             guard grace > .zero, let before, before.state != .invisible, before.leaseEnds > now else { return }
             user.awaited.append(Awaited(state: before.state, device: operation.device, until: now + grace))
             if user.awaited.count > PresenceLedger.tellsApart { user.isVagueUntil = now + grace }
-            return
-        case .ended(let grace, _, _):
-            // Whether it was there, and what was told of it, the store may have lost.
-            user.connections[operation.connection] = nil
-            user.isVagueUntil = user.awaited.map(\.until).reduce(max(user.isVagueUntil, now + grace), max)
             return
         }
         if state != .invisible { shown.insert(operation.user) }

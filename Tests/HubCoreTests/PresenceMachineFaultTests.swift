@@ -184,7 +184,7 @@ struct PresenceMachineFaultTests {
         #expect(alice.dropLast().map(\.kind) == [.up(.online), .up(.away), .up(.online), .up(.away), .up(.online)])
         #expect(alice.map(\.isAsked) == [false, true, true, false, false, true])
         let graces = [alice.last, desk.operations.last].map { operation in
-            if case .down(let grace, _) = operation?.kind { grace } else { nil as Span? }
+            if case .down(let grace, _, _) = operation?.kind { grace } else { nil as Span? }
         }
         #expect(graces == [.zero, .seconds(10)] && desk.operations.last?.isAsked == false)
     }

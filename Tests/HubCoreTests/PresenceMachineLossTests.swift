@@ -110,10 +110,11 @@ struct PresenceMachineLossTests {
         let (grace, ago) = (bench.timers.grace, Span.seconds(52))
         #expect(
             Set(again.map { "\($0.user) \($0.kind) \($0.versionFloor) \($0.isAsked)" }) == [
-                "gone \(PresenceOperation.Kind.ended(grace: grace, ago: ago, told: told)) 200 true",
-                "lost \(PresenceOperation.Kind.ended(grace: grace, ago: ago, told: nil)) 100 false",
-                "back \(PresenceOperation.Kind.ended(grace: grace, ago: ago, told: nil)) 200 true",
+                "gone \(PresenceOperation.Kind.down(grace: grace, ago: ago, told: told)) 200 true",
+                "lost \(PresenceOperation.Kind.down(grace: grace, ago: ago, told: nil)) 100 false",
+                "back \(PresenceOperation.Kind.down(grace: grace, ago: ago, told: nil)) 200 true",
             ])
+        #expect(again.allSatisfy { $0.was == .online && $0.device == "phone" }, "\(again)")
         // Each is refused once, and tried again alone; then they're done with.
         for case .apply(_, _, let tag) in actions { bench.machine.applied(.failure(refused), tag: tag, at: bench.now) }
         #expect(bench.operations(over: .seconds(3)).count == 3)
@@ -127,7 +128,11 @@ struct PresenceMachineLossTests {
         for number in 0..<(PresenceEnds.limit + 10) {
             ends.expect("alice")
             let connection = Name(trusted: [UInt8]("c-\(number)".utf8))
-            ends.append(PresenceEnd(user: "alice", connection: connection, isClean: true, endedAt: start, version: 1, at: start))
+            ends.append(
+                PresenceEnd(
+                    user: "alice", connection: connection, isClean: true, was: nil, device: .empty, cameAt: start, endedAt: start,
+                    version: 1,
+                    at: start))
         }
         #expect(ends.all().count == PresenceEnds.limit)
         #expect(ends.all().first?.connection == "c-10")

@@ -204,7 +204,7 @@ struct PresenceMachineTests {
         bench.machine.storeHealth(.down("restart"), at: bench.now)
         bench.pass(.seconds(5))
         bench.machine.storeHealth(.up, at: bench.now)
-        #expect(spelled(bench.applies().flatMap(\.operations)) == told(25) { .ended(grace: grace, ago: $0, told: nil) })
+        #expect(spelled(bench.applies().flatMap(\.operations)) == told(25) { .down(grace: grace, ago: $0) })
     }
 
     @Test("a clean close that the store refused has grace the next time: meanwhile the user may be back elsewhere")

@@ -34,6 +34,23 @@ import Testing
         }
     }
 
+    @Test("a feed's last message that was lost shows by its tip, once, decision 0356")
+    func feedTip() {
+        let fixture = RedisFixture()
+        let node = Node(fixture, "aaaaaaaaaaaa")
+        #expect(node.goUp())
+        let up = node.apply(.up(.online), ["alice"])
+        #expect(fixture.run { node.applied[up] != nil && node.changes.count == 1 })
+        let key = KeySpace(prefix: "hub")!.key(Partition.of("alice"), KeySpace.Kind.presenceMeta)
+        _ = fixture.server.client().text([[UInt8]("HINCRBY".utf8), key, [UInt8]("s".utf8), [UInt8]("1".utf8)])
+        #expect(fixture.run { node.feedGaps == 1 })
+        fixture.pass(.seconds(2))
+        #expect(node.feedGaps == 1)
+        let away = node.apply(.up(.away), ["alice"])
+        #expect(fixture.run { node.applied[away] != nil && node.changes.count == 2 })
+        #expect(node.feedGaps == 1)
+    }
+
     @Test("the record of somebody who is awaited lives for userTTL from the end on, however long nobody renewed it, decision 0335")
     func awaitedRecordLives() {
         let fixture = RedisFixture()

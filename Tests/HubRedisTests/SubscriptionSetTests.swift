@@ -60,6 +60,30 @@ private let generation = Mark(chance: 9)
         #expect(zip(later, later.dropFirst()).allSatisfy { $1 - $0 <= 302 && $1 - $0 >= 298 })
     }
 
+    @Test("a feed too: what its tip has and nobody heard was missed, and what was heard since is no news")
+    func feedTips() {
+        var set = SubscriptionSet(seed: 1)
+        let index = set.want([UInt8]("hub:{1}:pf".utf8), .feed(1))
+        _ = set.takeSubscribes()
+        set.subscribed(index)
+        #expect(set.takeRead() == index)
+        func position(_ offset: UInt64) -> Position { Position(epoch: Mark(chance: 1), offset: offset, tag: Mark(chance: offset)) }
+        let generation = set[index].generation
+        #expect(set.read(index, generation, position(4), pings: 0)?.missed == nil)
+        var due: [Int] = []
+        for tick in 0..<400 where due.isEmpty { due = set.takeTipChecks(at: Self.now + .milliseconds(UInt64(tick) * 100)) }
+        #expect(due == [index])
+        #expect(set.read(index, generation, position(4), pings: 1) == nil)
+        #expect(set.read(index, generation, position(3), pings: 1) == nil)
+        #expect(set.read(index, generation, position(6), pings: 1)?.missed == .linkLost)
+        // What comes late after all is known.
+        #expect(set.judgeFeed(index, position(5), previous: Mark(chance: 4), pongs: 1) == .drop)
+        #expect(set.judgeFeed(index, position(6), previous: Mark(chance: 5), pongs: 1) == .drop)
+        #expect(set.judgeFeed(index, position(7), previous: Mark(chance: 6), pongs: 1) == .deliver)
+        // A message came since the tip was asked for.
+        #expect(set.read(index, generation, position(9), pings: 1) == nil)
+    }
+
     @Test("a SUBSCRIBE names at most 512 channels, redis-design §5")
     func batches() {
         var set = SubscriptionSet(seed: 1)

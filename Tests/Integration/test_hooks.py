@@ -290,6 +290,45 @@ def test_after_a_redis_that_restarts_without_data_what_happens_is_told_again_and
         assert places == sorted(places)
 
 
+def test_who_ends_while_redis_loses_everything_is_told_as_gone_when_they_went(start, receiver):
+    redis = start(RedisServer)
+    # Whoever comes within the hold was never away.
+    north, south = begin(start, receiver, redis, ("north", "south"), **{"presence.hold": "6s"})
+    left, lost, moved = (Client(north, user=user, device="phone") for user in ("left", "lost", "moved"))
+    for user in ("left", "lost", "moved"):
+        expect_types(receiver, user, ["user.online"])
+    watcher = Client(south, user="watcher")
+    watcher.request("watch", users=["left", "lost", "moved"])
+    redis.kill()
+    eventually(lambda: all(request(f"{hub.url}/readyz")[0] == 503 for hub in (north, south)), 30)
+    before = time.time() * 1000
+    left.leave()
+    lost.vanish()
+    moved.leave()
+    after = time.time() * 1000
+    # Longer than anything that may make the moment appear later.
+    time.sleep(4)
+    redis = start(RedisServer, port=redis.port)
+    eventually(lambda: request(f"{south.url}/readyz")[0] == 200, 30)
+    moved = Client(south, user="moved", device="phone")
+    for user in ("left", "lost"):
+        expect_types(receiver, user, ["user.online", "user.offline"], 60)
+        event = receiver.of(user)[-1]
+        assert before - 100 <= event["lastSeen"] <= after + 2_000, (before, event, after)
+        answer = request(f"{south.url}/v1/presence/{user}")[2]
+        assert answer["status"] == "offline" and answer["lastSeen"] == event["lastSeen"] and answer["version"] == event["version"], answer
+    # (Told as online once more, where the node that has them now wrote first.)
+    assert "user.offline" not in receiver.types("moved")
+    told = [change for message in watcher.gather(1) if message["type"] == "presence" for change in message["changes"]]
+    assert not [change for change in told if change["user"] == "moved" and change["status"] == "offline"], told
+    for user in ("left", "lost"):
+        last = [change for change in told if change["user"] == user][-1]
+        assert last["status"] == "offline" and last["lastSeen"] == receiver.of(user)[-1]["lastSeen"], told
+    moved.leave()
+    eventually(lambda: receiver.types("moved")[-1] == "user.offline" and receiver.types("moved").count("user.offline") == 1, 30)
+    watcher.leave()
+
+
 def test_who_is_back_before_the_first_sweep_was_never_away_however_long_no_node_lived(start, receiver):
     """Longer than presence.userTTL: the record of a user whose connection nobody has ended yet must outlive that."""
     redis = start(RedisServer)
@@ -501,7 +540,8 @@ def test_while_nodes_join_and_stop_no_webhook_waits_for_a_lease_to_end(start, re
         expect_soon(receiver, hub, some(20), 20)
     north.stop()
     expect_soon(receiver, south, some(40), 20)
-    assert list(holders(redis).values()) == [256] and not receiver.complaints() and receiver.lost == 0
+    eventually(lambda: list(holders(redis).values()) == [256], 30, "south holds all")
+    assert not receiver.complaints() and receiver.lost == 0
 
 
 def test_hooks_without_a_secret_or_with_a_strange_address_stop_the_start(start, tmp_path):

@@ -219,6 +219,7 @@ extension MembersMachine {
             return
         }
         for partition in sweeps.indices { sweeps[partition].next = now + chance.span(in: .zero..<timers.memberSweepInterval.scaled(by: 2)) }
+        awaitAnew(at: now)
         let spread = min(.seconds(5), timers.heartbeat.scaled(by: 1.0 / 6))
         // It may have gone back to when these had somebody.
         while let one = emptied.popFirst() {
@@ -233,6 +234,15 @@ extension MembersMachine {
             // What was told meanwhile wasn't heard.
             if channel.view != nil { channel.readAt = now + chance.span(in: .zero..<min(.seconds(1), spread)) }
             schedule(channel)
+        }
+    }
+
+    /// As of users (presence.md): nobody could say elsewhere meanwhile that they're back.
+    private func awaitAnew(at now: Instant) {
+        for _ in 0..<lingering.count {
+            guard var next = lingering.popFirst() else { return }
+            next.until = now + timers.grace
+            lingering.append(next)
         }
     }
 

@@ -23,7 +23,8 @@ package final class MembersMachine {
     private var options: [[UInt8]: MembersOptions] = [:]
     private var tickedAt = Instant(nanoseconds: 0)
     private var deadlines = DeadlineHeap<MemberChannel>()
-    private var lingering = Queue<(channel: Name, user: Name, connection: UInt64, until: Instant)>()
+    /// Those who are awaited, in the order of their ends.
+    var lingering = Queue<(channel: Name, user: Name, connection: UInt64, until: Instant)>()
 
     /// Channels that nobody here is in any more, while a store that comes back with older data may have them again.
     var emptied = Queue<(channel: Name, known: MembersKnown, at: Instant)>()
@@ -204,7 +205,7 @@ package final class MembersMachine {
 
     package func tick(at now: Instant) {
         tickedAt = now
-        while let next = lingering.first, next.until <= now {
+        while isUp, let next = lingering.first, next.until <= now {
             _ = lingering.popFirst()
             guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
             member.giveUp(next.connection)

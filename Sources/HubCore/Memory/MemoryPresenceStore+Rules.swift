@@ -8,8 +8,7 @@ extension MemoryPresenceStore {
         switch operation.kind {
         case .up(let state): up(operation, state, isRestore: false, partition: partition, events: &events, at: now)
         case .restore(let state): up(operation, state, isRestore: true, partition: partition, events: &events, at: now)
-        case .down(let grace, let ago): down(operation, grace: grace, ago: ago, partition: partition, events: &events, at: now)
-        case .ended(let grace, let ago, let told):
+        case .down(let grace, let ago, let told):
             down(operation, grace: grace, ago: ago, told: told, partition: partition, events: &events, at: now)
         }
     }
@@ -79,10 +78,24 @@ extension MemoryPresenceStore {
         _ operation: PresenceOperation, grace: Span, ago: Span, told: PresenceChange? = nil, partition: Int,
         events: inout [PresenceChange], at now: Instant
     ) -> UInt64 {
-        guard let user = user(operation.user, at: now) else { return 0 }
-        guard let gone = user.remove(operation.connection) else { return user.version }
-        let why = Why(cause: PresenceCause(of: operation, isNew: false, hasRecord: true), gone)
         let ended = Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, ago.nanoseconds))
+        let cause = PresenceCause(of: operation, isNew: false, hasRecord: true)
+        var (grace, held) = (grace, user(operation.user, at: now))
+        var lost: MemoryUser.Connection?
+        if held?.state(of: operation.connection) == nil, let was = lostConnection(operation, partition, at: now) {
+            if let held, held.wasSeen {
+                if held.status != .offline { keepEnd(held, Why(cause: cause, was), ended: ended, at: now) }
+                return held.version
+            }
+            let status: PresenceStatus = was.state == .online ? .online : .away
+            held = held ?? makeUser(operation.user)
+            held?.become(status, at: was.since, version: told.map { $0.version - 1 } ?? operation.versionFloor)
+            grace = max(grace, partitions[partition].lastSweep == nil ? timers.hold : partitions[partition].warmUntil.since(now))
+            lost = was
+        }
+        guard let user = held else { return 0 }
+        guard let gone = lost ?? user.remove(operation.connection) else { return user.version }
+        let why = Why(cause: cause, gone)
         let isOver = user.real == .offline
         if isOver && user.status == .offline {
             if !user.hasConnections { bury(user, at: now) }
@@ -120,6 +133,17 @@ extension MemoryPresenceStore {
             tell(user, from: before, partition, &events, at: now)
         }
         return user.version
+    }
+
+    /// What the store has lost, as its node knows it; nil where a connection that's missing doesn't say that it was lost, or it counted for nobody.
+    private func lostConnection(_ operation: PresenceOperation, _ partition: Int, at now: Instant) -> MemoryUser.Connection? {
+        guard let was = operation.was, was != .invisible,
+            partitions[partition].lastSweep == nil || now < partitions[partition].warmUntil
+        else { return nil }
+        let moment = milliseconds(at: now)
+        return MemoryUser.Connection(
+            connection: operation.connection, node: operation.node, device: operation.device, state: was,
+            since: moment - min(moment, operation.age.milliseconds), leaseEnds: now)
     }
 
     /// Of the ends of connections that counted the last one: ends come in any order, as a node may be late. A time to come was written by a clock

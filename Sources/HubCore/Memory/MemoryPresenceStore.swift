@@ -70,7 +70,7 @@ package final class MemoryPresenceStore: PresenceStore {
         if let error = faults.refusal() { return outputs.append(.applied(.failure(error), tag)) }
         let newcomers = operations.reduce(0) { count, operation in
             switch operation.kind {
-            case .down, .ended: count
+            case .down: count
             case .up, .restore: known(operation.user) == nil ? count + 1 : count
             }
         }

@@ -50,8 +50,9 @@ struct PresenceConnection {
     /// Once it's closed: when that was.
     var lastActivity: Instant
     var user: Int32
-    /// Where it stands among its partition's leases; below 0: not there.
+    /// Where it stands among its partition's leases; below 0: not there, and `hadLease` once it's closed, if the store had acknowledged it.
     var leasePlace: Int32 = -1
+    static let hadLease: Int32 = -2
     /// Tells a reused slot from the one that was meant.
     var generation: UInt32
     /// When the store acknowledged its state, in seconds, rounded up; 0: never, or it's no longer of interest.

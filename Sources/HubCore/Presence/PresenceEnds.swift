@@ -7,6 +7,10 @@ package struct PresenceEnd {
     package var connection: Name
     /// The client said goodbye.
     package var isClean: Bool
+    /// What it was, for a store that has lost all of it: nil where it counted for nobody.
+    package var was: ConnectionState?
+    package var device: Name
+    package var cameAt: Instant
     package var endedAt: Instant
     /// The user's, as the store answered.
     package var version: UInt64
@@ -17,10 +21,16 @@ package struct PresenceEnd {
     /// How often it was refused when it was written again.
     var refusals = 0
 
-    package init(user: Name, connection: Name, isClean: Bool, endedAt: Instant, version: UInt64, at: Instant) {
+    package init(
+        user: Name, connection: Name, isClean: Bool, was: ConnectionState?, device: Name, cameAt: Instant, endedAt: Instant,
+        version: UInt64, at: Instant
+    ) {
         self.user = user
         self.connection = connection
         self.isClean = isClean
+        self.was = was
+        self.device = device
+        self.cameAt = cameAt
         self.endedAt = endedAt
         self.version = version
         self.at = at
@@ -30,7 +40,7 @@ package struct PresenceEnd {
 /// Connections' ends of the last `PresenceMachine.lossMax`: a store that comes back with older data has the ended connections again, and nobody
 /// else would say that they're gone before their leases run out. And what the feeds told of their users meanwhile.
 ///
-/// Bounded by `limit`; who falls out is found by a sweep, a lease later. Some 150 bytes an end.
+/// Bounded by `limit`; who falls out is found by a sweep, a lease later. Some 170 bytes an end.
 package struct PresenceEnds {
     private var queue = Queue<PresenceEnd>()
     /// Users with an end in the queue or under way to the store: how many, and what was told of them last.

@@ -40,8 +40,9 @@ extension PresenceMachine {
         let operations = sent.map { end in
             let floor = users.place(of: end.user).map { users[$0].floor } ?? 0
             return PresenceOperation(
-                kind: .ended(grace: timers.grace, ago: now.since(end.endedAt), told: end.told), user: end.user, connection: end.connection,
-                node: node, device: .empty, versionFloor: max(end.version, floor), isAsked: end.isClean)
+                kind: .down(grace: timers.grace, ago: now.since(end.endedAt), told: end.told), user: end.user, connection: end.connection,
+                node: node, device: end.device.isEmpty ? DeviceName.standard(of: end.connection) : end.device, age: now.since(end.cameAt),
+                versionFloor: max(end.version, floor), isAsked: end.isClean, was: end.was)
         }
         let tag = open(.endAgain(partition: partition, ends: sent), at: now)
         actions.append(.apply(operations, partition: partition, tag: tag))

@@ -109,7 +109,15 @@ extension PresenceMachine {
             kind: kind, user: user.name, connection: name, node: node,
             device: connection.device.isEmpty ? DeviceName.standard(of: name) : connection.device,
             age: now.since(connection.cameAt), versionFloor: user.floor, isAsked: isAsked(place),
-            isKnown: connection.phase == .open && connection.leasePlace >= 0)
+            isKnown: connection.phase == .open && connection.leasePlace >= 0, was: wasLost(connection, at: now))
+    }
+
+    /// Of an end that was while the store was away, or just after: it may have lost the connection.
+    private func wasLost(_ connection: PresenceConnection, at now: Instant) -> ConnectionState? {
+        guard connection.phase != .open, connection.leasePlace == PresenceConnection.hadLease, connection.state != .invisible,
+            now.since(connection.lastActivity) >= .milliseconds(1) || isSettling(at: now)
+        else { return nil }
+        return connection.state
     }
 
     /// By the client's wish, as far as is known: an operation that is tried again after a refusal has nobody who waits for it any more.
@@ -154,7 +162,8 @@ extension PresenceMachine {
             ends.append(
                 PresenceEnd(
                     user: users[user].name, connection: connections.name(place), isClean: connections[place].phase != .lost,
-                    endedAt: connections[place].lastActivity, version: version, at: now))
+                    was: connections[place].state == .invisible ? nil : connections[place].state, device: connections[place].device,
+                    cameAt: connections[place].cameAt, endedAt: connections[place].lastActivity, version: version, at: now))
             forget(place)
         case .up(let state):
             connections[place].stored = .holds(state)
@@ -167,6 +176,7 @@ extension PresenceMachine {
                 queue(place)
             } else {
                 connections[place].errand = .queued
+                connections[place].leasePlace = PresenceConnection.hadLease
             }
         case .none, .queued: preconditionFailure("an answer for a connection without an operation: \(errand)")
         }

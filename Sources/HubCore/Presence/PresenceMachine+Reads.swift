@@ -4,7 +4,7 @@ import HubWire
 // What a read that isn't the machine's own (HTTP) is worth: the same rules that watchers are told by.
 extension PresenceMachine {
     /// Since the store came back there wasn't time yet for all nodes to write again what it may have lost.
-    private func isSettling(at now: Instant) -> Bool { settledAt.map { now < $0 } ?? false }
+    func isSettling(at now: Instant) -> Bool { settledAt.map { now < $0 } ?? false }
 
     /// What this node's watchers know of the user where the store stands behind it: the record is lost, or older.
     private func known(insteadOf change: PresenceChange) -> (change: PresenceChange, isSuspect: Bool)? {

@@ -188,7 +188,10 @@ package struct PresenceMachine: ~Copyable {
         connectionCount -= 1
         connections[place].phase = !clean ? .lost : isUp ? .leaving : .left
         connections[place].lastActivity = now
-        removeLease(place)
+        if connections[place].leasePlace >= 0 {
+            removeLease(place)
+            connections[place].leasePlace = PresenceConnection.hadLease
+        }
         refuseWaiters(of: place, WireError(.unavailable, "the connection closed before its status was stored"))
         switch connections[place].errand {
         case .queued where connections[place].stored == .never:

@@ -83,7 +83,7 @@ package enum PresenceCause: UInt8, Sendable, CaseIterable {
     package init(of operation: PresenceOperation, isNew: Bool, hasRecord: Bool) {
         switch operation.kind {
         case .restore: self = hasRecord ? .heartbeat : .restored
-        case .down, .ended: self = operation.isAsked ? .left : .lost
+        case .down: self = operation.isAsked ? .left : .lost
         case .up where isNew: self = operation.isKnown ? (hasRecord ? .heartbeat : .restored) : .connected
         case .up(.online): self = operation.isAsked ? .setOnline : .active
         case .up(.away): self = operation.isAsked ? .setAway : .idle

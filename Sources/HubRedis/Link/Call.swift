@@ -202,6 +202,7 @@ struct Sweep {
     var warm: UInt64?
     /// find's clock, and what it found.
     var now: [UInt8] = []
+    var time: UInt64?
     var entries: [Entry] = []
     /// Whether find returned as many as it may: there's more.
     var isFull = false

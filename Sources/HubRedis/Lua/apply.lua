@@ -4,7 +4,9 @@
 -- Kinds: '+' up, 's' up with a state that the client asked for (with a 'k' behind: of a connection that was acknowledged before, so that it's
 -- back where it isn't there), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
 -- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms and, behind a colon, how many ms ago it
--- ended, if any. Of an end that was written before, and may be lost, also :version:last seen of the offline that was told of it, if it was.
+-- ended, if any. Of an end that was written before, and may be lost, also :version:last seen of the offline that was told of it, if it was. Behind
+-- an @ what this clock said when the call was made, as its node reckons, and behind a colon the grace of one that comes late. Where the connection
+-- itself may be lost, behind a semicolon for how many ms others may come back after a loss of data, a semicolon, and a value as of '+'.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -70,21 +72,40 @@ local function up(key, trail, kind, connection, sent, floor, user)
 end
 
 local function down(key, trail, kind, connection, value, floor, user)
-  local graceText, ago, told, toldAt = string.match(value, '^(%d+):?(%d*):?(%d*):?(%d*)$')
+  local graceText, ago, told, toldAt, sent, late, known = string.match(value, '^(%d+):?(%d*):?(%d*):?(%d*)@?(%d*):?(%d*);?(.*)$')
   local grace, ended = tonumber(graceText), now - (tonumber(ago) or 0)
-  told = tonumber(told)
+  told, sent = tonumber(told), tonumber(sent)
+  -- This Redis stood still meanwhile: it ended that much earlier, and nobody could say elsewhere that they're back.
+  if sent and now - sent > 1000 then
+    ended = ended - (now - sent)
+    if grace == 0 then grace = tonumber(late) end
+  end
   local fields, connections, state, held, real, awaited = record(key, connection, nil)
   redis.call('ZREM', LEASES, user .. '|' .. connection)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
-  if not held then return fields.v or '0' end
+  local cause = kind == 'x' and 'x' or 'l'
+  if not held then
+    local hold, age, was = string.match(known, '^(%d+);(%d+);(.*)$')
+    local warm = tonumber(MARKS[6] or '')
+    -- Only where the partition's data are new does a connection that's missing say that it was lost.
+    if not was or warm and now >= warm or fields.s == 'offline' then return fields.v or '0' end
+    local since = text(now - tonumber(age))
+    held = was .. since
+    if fields.s then
+      keepEnd(key, fields.l, ended, cause, connection, held)
+      return fields.v
+    end
+    fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(told and told - 1 or floor)
+    redis.call('HSET', key, 's', fields.s, 'v', fields.v, 't', since)
+    grace = math.max(grace, (warm or now + tonumber(hold)) - now)
+  end
   redis.call('HDEL', key, 'c:' .. connection)
   local before = fields.s or 'offline'
   if real == 'offline' and before == 'offline' then
     if connections == 0 then redis.call('PEXPIRE', key, tombstoneTTL) end
     return fields.v or '0'
   end
-  local cause = kind == 'x' and 'x' or 'l'
   -- Redis has lost what was told: it's what holds, unless the record has moved on. Who has heard it passes over the repetition.
   if real == 'offline' and told and told > (tonumber(fields.v or '') or 0) then
     while #awaited > 0 do awaitNoMore(key, user, awaited, #awaited) end

@@ -1,7 +1,7 @@
 -- First phase of a sweep: what's due in a partition, unless another node just swept it, or everybody was blind lately.
 -- Follows partition.lua. KEYS: 1 leases, 2 grace, 3 partition meta. ARGV: 1 limit, 2 interval, 3 gap max, 4 hold, 5 lease, 6 grace (ms each)
--- Reply: {until when the partition was warming after its first sweep, now, {member, score, …} leases, {user, score, …} grace}; the first alone when
--- there's nothing to do. It's another one where all was lost: that's how nodes whose links stayed up hear of it.
+-- Reply: {until when the partition was warming after its first sweep, now, {member, score, …} leases, {user, score, …} grace}; the first two alone
+-- when there's nothing to do. The first is another one where all was lost: that's how nodes whose links stayed up hear of it.
 local clock = redis.call('TIME')
 local now = math.floor((tonumber(clock[1]) * 1000000 + tonumber(clock[2])) / 1000)
 local function text(number) return string.format('%.0f', number) end
@@ -12,7 +12,7 @@ local marks = partitionMarks(KEYS[3])
 local swept = tonumber(marks[4] or '')
 local holdUntil = tonumber(marks[5] or '') or 0
 local warm = marks[6] or ''
-if swept and now >= swept and now - swept < interval then return {warm} end
+if swept and now >= swept and now - swept < interval then return {warm, text(now)} end
 
 -- Deadlines that only a clock which went back explains: of leases, and of connections that are awaited for the grace, which may be longer. Read
 -- first: keys that hold something else are errors before anything is written.
@@ -43,10 +43,10 @@ for i = 1, 2 do
   end
 end
 
-if now < holdUntil then return {warm} end
+if now < holdUntil then return {warm, text(now)} end
 local leases = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, limit)
 local left = limit - #leases / 2
 local over = {}
 if left > 0 then over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, left) end
-if #leases == 0 and #over == 0 then return {warm} end
+if #leases == 0 and #over == 0 then return {warm, text(now)} end
 return {warm, text(now), leases, over}

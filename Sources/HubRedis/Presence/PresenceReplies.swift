@@ -46,9 +46,11 @@ enum PresenceReplies {
         sweep.isFull = false
         guard let elements = reply.elements(0) else { return false }
         sweep.warm = reply.string(1)?.decimal
-        if elements <= 1 { return true }
-        guard elements == 4, let now = reply.string(2) else { return false }
+        guard elements >= 2, let now = reply.string(2) else { return elements <= 1 }
         sweep.now = [UInt8](now)
+        sweep.time = now.decimal
+        if elements == 2 { return true }
+        guard elements == 4 else { return false }
         let leases = 3
         let grace = reply.end(of: leases)
         guard entries(reply, leases, isLease: true, into: &sweep), entries(reply, grace, isLease: false, into: &sweep) else { return false }

@@ -65,4 +65,10 @@ package struct Chain: Equatable {
         let isAhead = known.isOrigin || (known.epoch == current.epoch && current.offset > known.offset)
         return isAhead ? .linkLost : .epochChanged
     }
+
+    /// Takes a position that was read while it was idle. As `read`, but where a message came faster than the answer, nothing was missed.
+    package mutating func check(_ current: Position, pings: UInt64) -> ResyncReason? {
+        if let known = position, known.epoch == current.epoch, known.offset >= current.offset { return nil }
+        return read(current, pings: pings)
+    }
 }

@@ -275,7 +275,11 @@ package struct SubscriptionSet {
     package mutating func read(_ index: Int, _ generation: UInt32, _ position: Position, pings: UInt64) -> ReadOutcome? {
         guard isCurrent(index, generation) else { return nil }
         guard self[index].state == .reading else {
-            if self[index].state == .live, self[index].quiet > 0 { compare(index, position, .gap, pings) }
+            guard self[index].state == .live, self[index].quiet > 0 else { return nil }
+            guard case .channel = self[index].subject else {
+                return entries[index]?.chain.check(position, pings: pings).map { ReadOutcome(missed: $0) }
+            }
+            compare(index, position, .gap, pings)
             return nil
         }
         change(index) { $0.state = .live }
@@ -376,7 +380,7 @@ package struct SubscriptionSet {
         return result
     }
 
-    /// Channels that were idle since they were looked at last, some of them with each call: their tips are to be read.
+    /// Channels and feeds that were idle since they were looked at last, some of them with each call: their tips are to be read.
     package mutating func takeTipChecks(at now: Instant) -> [Int] {
         guard tipWalk != nil else {
             tipWalk = Patrol(period: tipCheck.scaled(by: 0.5), stepsMax: 256, at: now)
@@ -385,7 +389,7 @@ package struct SubscriptionSet {
         var due: [Int] = []
         for _ in 0..<(tipWalk?.steps(over: entries.count, at: now) ?? 0) {
             guard let index = tipWalk?.next(of: entries.count), let entry = entries[index], entry.state == .live,
-                case .channel = entry.subject, !entry.feed.isFilling
+                entry.subject.hasPosition, !entry.feed.isFilling
             else { continue }
             // Every other look, so that neither a message just before one nor one just after it makes the check late.
             let quiet = entry.quiet == 2 ? 1 : entry.quiet + 1
