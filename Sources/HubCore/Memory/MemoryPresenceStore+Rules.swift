@@ -87,9 +87,12 @@ extension MemoryPresenceStore {
                 if held.status != .offline { keepEnd(held, Why(cause: cause, was), ended: ended, at: now) }
                 return held.version
             }
-            let status: PresenceStatus = was.state == .online ? .online : .away
-            held = held ?? makeUser(operation.user)
-            held?.become(status, at: was.since, version: told.map { $0.version - 1 } ?? operation.versionFloor)
+            // Whoever was told that the user is gone knows it.
+            guard told == nil else { return 0 }
+            let user = held ?? makeUser(operation.user)
+            let version = nextVersion(of: user, floor: operation.versionFloor, partition, at: now)
+            user.become(was.state == .online ? .online : .away, at: was.since, version: version)
+            held = user
             grace = max(grace, partitions[partition].lastSweep == nil ? timers.hold : partitions[partition].warmUntil.since(now))
             lost = was
         }

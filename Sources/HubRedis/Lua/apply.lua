@@ -96,7 +96,9 @@ local function down(key, trail, kind, connection, value, floor, user)
       keepEnd(key, fields.l, ended, cause, connection, held)
       return fields.v
     end
-    fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(told and told - 1 or floor)
+    -- Whoever was told that the user is gone knows it.
+    if told then return '0' end
+    fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(version(fields, floor, step))
     redis.call('HSET', key, 's', fields.s, 'v', fields.v, 't', since)
     grace = math.max(grace, (warm or now + tonumber(hold)) - now)
   end
