@@ -3,12 +3,12 @@ import HubWire
 
 // False offlines: counted where they can be known, on the node that holds the connection.
 extension PresenceMachine {
-    /// A node that isn't asked to tick for so long stood still.
-    private static let pauseMin = Span.seconds(1)
+    /// A node that isn't asked to tick for so long stood still. (With heartbeats of tests less than that makes a renewal late for a hold.)
+    private var pauseMin: Span { min(.seconds(1), timers.heartbeat.scaled(by: 0.5)) }
 
     mutating func watchSoundness(at now: Instant) {
         let pause = now.since(tickedAt)
-        if pause > PresenceMachine.pauseMin { soundSince = now }
+        if pause > pauseMin { soundSince = now }
         if pause > timers.lease.minus(timers.heartbeat.scaled(by: 1.1)) {
             for partition in partitions.indices { doubt(partition) }
         }
