@@ -263,20 +263,21 @@ final class CommandEncoder {
     ) {
         scratch.removeAll()
         scratch.append(decimal: grace.milliseconds)
-        let rest = [ago.milliseconds, told?.version ?? 0, told?.lastSeen ?? 0]
-        for number in rest.prefix(told != nil ? 3 : ago.milliseconds > 0 ? 1 : 0) {
-            scratch.append(UInt8(ascii: ":"))
+        func append(_ separator: Unicode.Scalar, _ number: UInt64) {
+            scratch.append(UInt8(ascii: separator))
             scratch.append(decimal: number)
         }
+        if told != nil || ago.milliseconds > 0 { append(":", ago.milliseconds) }
+        if let told {
+            append(":", told.version)
+            append(":", told.lastSeen)
+        }
         if let time {
-            scratch.append(UInt8(ascii: "@"))
-            scratch.append(decimal: time)
-            scratch.append(UInt8(ascii: ":"))
-            scratch.append(decimal: timers.grace.milliseconds)
+            append("@", time)
+            append(":", timers.grace.milliseconds)
         }
         if let was = operation.was {
-            scratch.append(UInt8(ascii: ";"))
-            scratch.append(decimal: timers.hold.milliseconds)
+            append(";", timers.hold.milliseconds)
             scratch.append(UInt8(ascii: ";"))
             ConnectionValue.append(state: was, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
         }
