@@ -112,6 +112,7 @@ package final class RedisPresenceStore: PresenceStore {
             // The answer took its time to come, so that each one says a little too little: the largest of the last few is the nearest.
             offsets.append(Int64(time) - Int64(clamping: now.nanoseconds / 1_000_000))
             if offsets.count > RedisPresenceStore.offsetsKept { offsets.removeFirst() }
+            backend.encoder.clocks.common = backend.masters.isCluster ? nil : clockOffset
         }
         guard let nodes else { return }
         living = Set(nodes.map(\.incarnation.bytes))
