@@ -72,6 +72,8 @@ package struct HookMachine {
         var isOthers = false
         /// Another node asks for it.
         var isWanted = false
+        /// What the next answer says of that may come of a node that has gone since.
+        var isWishOld = false
         /// We ask for it so long, and look whether it was let go so long.
         var asksUntil = Instant(nanoseconds: 0)
         var looksUntil = Instant(nanoseconds: 0)
@@ -192,7 +194,11 @@ package struct HookMachine {
     /// All look at once where one has gone, spread over a second, a bit later than it is known: the first that comes takes.
     private mutating func lookAround(at now: Instant) {
         mayBeFree = false
-        for place in slots.indices where slots[place].holding != .ours {
+        for place in slots.indices {
+            // What the gone one asked for would be nobody's. Others ask again.
+            slots[place].isWanted = false
+            slots[place].isWishOld = slots[place].holding == .ours
+            guard slots[place].holding != .ours else { continue }
             let soon = now + HookMachine.look.scaled(by: 0.2) + chance.span(in: .zero..<HookMachine.look)
             slots[place].nextClaim = min(slots[place].nextClaim, soon)
         }
@@ -289,7 +295,8 @@ package struct HookMachine {
     }
 
     private mutating func adopt(_ page: HookPage, _ place: Int, askedAt: Instant, wasReading: Bool, at now: Instant) {
-        slots[place].isWanted = page.isWanted
+        slots[place].isWanted = page.isWanted && !slots[place].isWishOld
+        slots[place].isWishOld = false
         slots[place].isOthers = false
         switch page.holder {
         case .us:
@@ -318,8 +325,8 @@ package struct HookMachine {
             slots[place].nextClaim = now + wait + chance.span(in: .zero..<HookMachine.look)
         case .nobody:
             forget(place)
-            // Who asked for it has looked by then.
-            slots[place].nextClaim = now + HookMachine.look.scaled(by: 3) + chance.span(in: .zero..<HookMachine.look)
+            // Who asked for it has looked by then, or doesn't any more.
+            slots[place].nextClaim = now + HookMachine.look.scaled(by: 1.6) + chance.span(in: .zero..<HookMachine.look.scaled(by: 0.3))
         }
     }
 
