@@ -16,8 +16,9 @@ package protocol MemberStore: AnyObject {
 
     /// The *members* script: how many devices users have in a channel on this node now, 0 for those that have left it. 50 at most, and all of
     /// them either 0 or more: what leaves must go through when memory is full. Repeating it changes nothing. One at a time for each channel;
-    /// `tag.low` grows from call to call, and one that comes behind a later one changes nothing. Answer: `changed`.
-    func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant)
+    /// `tag.low` grows from call to call, and one that comes behind a later one changes nothing. One that mustn't be
+    /// late is refused by a store that stood still for a second before it took it, as far as that's known. Answer: `changed`.
+    func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, mayBeLate: Bool, tag: RequestTag, at now: Instant)
 
     /// The *memberlease* script: this node is still there, as what. Answer: `refreshed`.
     func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant)
@@ -33,6 +34,9 @@ package protocol MemberStore: AnyObject {
     /// lease, and takes out what the dead left there, 200 channels at most. Nothing happens when another node just did so, or when nobody did for
     /// so long that all may have been cut off. Answer: `swept`.
     func sweep(partition: Int, tag: RequestTag, at now: Instant)
+
+    /// Whether it owes answers and has said nothing for a while: it may stand still.
+    func isSilent(for span: Span, at now: Instant) -> Bool
 
     func advance(at now: Instant)
     func stop(at now: Instant)

@@ -27,6 +27,8 @@ package final class RedisMemberStore: MemberStore {
         giveAnswers()
     }
 
+    package func isSilent(for span: Span, at now: Instant) -> Bool { backend.masters.all.contains { $0.link.isSilent(for: span, at: now) } }
+
     package func advance(at now: Instant) {
         // Broker or presence store drive the backend where they are there.
         if backend.broker == nil && backend.store == nil { backend.advance(at: now) }
@@ -50,9 +52,9 @@ package final class RedisMemberStore: MemberStore {
         }
     }
 
-    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant) {
+    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, mayBeLate: Bool, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes && !users.isEmpty, "\(users.count) users in one call")
-        send(MembersCall(channel: channel, kind: .change(users, known), tag: tag))
+        send(MembersCall(channel: channel, kind: .change(users, known, mayBeLate: mayBeLate), tag: tag))
     }
 
     package func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant) {

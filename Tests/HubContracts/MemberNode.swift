@@ -65,7 +65,7 @@ package final class MemberNode: MemberStoreDelegate {
         let tag = call {
             let tag = number.map { RequestTag(high: 7, low: $0) } ?? $0
             tips[tag] = nil
-            store.change(counts, in: channel, known: known ?? self.known, tag: tag, at: fixture.now)
+            store.change(counts, in: channel, known: known ?? self.known, mayBeLate: true, tag: tag, at: fixture.now)
         }
         let sent = number.map { RequestTag(high: 7, low: $0) } ?? tag
         _ = fixture.run { tips[sent] != nil }

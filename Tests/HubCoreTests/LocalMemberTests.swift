@@ -36,11 +36,13 @@ import Testing
         #expect(member.devices == 2)
         member.endAwaiting("phone")
         #expect(!member.holds(2) && member.holds(1) && member.devices == 2)
-        member.giveUp(1)
+        #expect(member.awaits(1))
+        member.remove(1)
         #expect(member.devices == 1)
         member.add(4, device: "tablet", isVisible: true)
-        member.giveUp(4)
-        #expect(member.holds(4), "it's there")
+        #expect(!member.awaits(4), "it's there")
+        member.awaitAgain(1, device: "phone", until: start + .seconds(20))
+        #expect(member.awaits(1) && member.devices == 2)
     }
 
     @Test("however often somebody comes and is lost, few are awaited, and the last of them for their whole time")

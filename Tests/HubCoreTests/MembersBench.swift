@@ -26,11 +26,18 @@ final class MembersBench {
         while now < end {
             now = now + .milliseconds(10)
             machine.tick(at: now)
+            waiting += answerSweeps()
         }
     }
 
     /// Without sweeps, which find nothing.
     func take() -> [MembersAction] {
+        defer { waiting = [] }
+        return waiting + answerSweeps()
+    }
+
+    /// The rest.
+    private func answerSweeps() -> [MembersAction] {
         machine.takeActions().filter {
             guard case .sweep(_, let tag) = $0 else { return true }
             machine.swept(.success(MembersSwept()), tag: tag, at: now)
@@ -40,7 +47,7 @@ final class MembersBench {
 
     func changes() -> [(users: [MemberCount], tag: RequestTag)] {
         take().compactMap {
-            if case .change(let users, _, _, let tag) = $0 {
+            if case .change(let users, _, _, _, let tag) = $0 {
                 (users.sorted { $0.user.bytes.lexicographicallyPrecedes($1.user.bytes) }, tag)
             } else {
                 nil

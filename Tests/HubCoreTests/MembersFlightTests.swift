@@ -43,7 +43,7 @@ import Testing
             case "closes": bench.machine.closed(connection: 1, isClean: true, at: bench.now)
             default: bench.machine.closed(connection: 1, isClean: false, at: bench.now)
             }
-            bench.pass(.seconds(1))
+            bench.pass(.milliseconds(800))
             bench.say(tag)
             bench.pass(.milliseconds(250))
             #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]], "\(way)")

@@ -40,6 +40,139 @@ import Testing
         #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
     }
 
+    private static let late = WireError(.unavailable, "the call came late")
+
+    @Test(
+        "that somebody has left came too late for the store, or it isn't known: they're awaited once more, and nothing is said until then",
+        arguments: [false, true])
+    func late(isClean: Bool) {
+        let bench = bench(1)
+        bench.machine.closed(connection: 1, isClean: isClean, at: bench.now)
+        bench.pass(.milliseconds(isClean ? 250 : 10_250))
+        let leave = bench.changes()
+        #expect(leave.map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+        bench.pass(.milliseconds(1_500))
+        bench.machine.changed(.failure(Self.late), tag: leave[0].tag, at: bench.now)
+        bench.pass(.milliseconds(9_900))
+        #expect(bench.changes().isEmpty, "what the store took after all would be told as a coming and another going")
+        bench.pass(.milliseconds(400))
+        let again = bench.changes()
+        #expect(again.map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+        // A store that is always late mustn't keep them for ever.
+        bench.pass(.milliseconds(1_500))
+        bench.machine.changed(.failure(Self.late), tag: again[0].tag, at: bench.now)
+        bench.pass(.milliseconds(2_050))
+        let third = bench.changes()
+        #expect(third.map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+        bench.say(third[0].tag, sequence: 6, occupancy: 0)
+        bench.pass(.seconds(20))
+        #expect(bench.changes().isEmpty)
+    }
+
+    @Test("a call that mustn't be late is one that says who has left, once")
+    func mayBeLate() {
+        let bench = MembersBench()
+        func said() -> [Bool] {
+            bench.take().compactMap {
+                guard case .change(_, _, _, let mayBeLate, let tag) = $0 else { return nil }
+                if mayBeLate { bench.say(tag) } else { bench.machine.changed(.failure(Self.late), tag: tag, at: bench.now) }
+                return mayBeLate
+            }
+        }
+        bench.join("alice", 1)
+        bench.pass(.milliseconds(250))
+        #expect(said() == [true])
+        bench.machine.closed(connection: 1, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(250))
+        #expect(said() == [false])
+        bench.pass(.milliseconds(10_250))
+        #expect(said() == [true])
+        // What got through begins it anew.
+        bench.join("alice", 2)
+        bench.pass(.milliseconds(250))
+        #expect(said() == [true])
+        bench.machine.closed(connection: 2, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(250))
+        #expect(said() == [false])
+    }
+
+    @Test(
+        "who would leave while the store says nothing is awaited once more if it stood still, and leaves then if it was a moment",
+        arguments: [800, 2_000])
+    func silence(milliseconds: UInt64) {
+        let bench = bench(1)
+        bench.join("bob", 2)
+        bench.join("carol", 3)
+        bench.pass(.milliseconds(250))
+        bench.say(bench.changes()[0].tag)
+        bench.machine.closed(connection: 1, isClean: false, at: bench.now)
+        bench.pass(.milliseconds(9_600))
+        // This one is on its way already, and takes its time.
+        bench.machine.closed(connection: 3, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(250))
+        let first = bench.changes()
+        #expect(first.map(\.users) == [[MemberCount(user: "carol", devices: 0)]])
+        bench.machine.storeSilence(true, at: bench.now)
+        bench.machine.closed(connection: 2, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(milliseconds - 300))
+        #expect(bench.changes().isEmpty)
+        bench.say(first[0].tag)
+        bench.machine.storeSilence(false, at: bench.now)
+        let gone = [MemberCount(user: "alice", devices: 0), MemberCount(user: "bob", devices: 0)]
+        if milliseconds >= 1_000 {
+            bench.pass(.milliseconds(9_900))
+            #expect(bench.changes().isEmpty)
+        }
+        bench.pass(.milliseconds(500))
+        #expect(bench.changes().map(\.users) == [gone])
+    }
+
+    @Test(
+        "who is back while it isn't known whether the store was told that they left, or while they're awaited once more, is there",
+        arguments: [false, true])
+    func backBehindLate(isUnderWay: Bool) {
+        let bench = bench(1)
+        bench.machine.closed(connection: 1, isClean: false, at: bench.now)
+        bench.pass(.milliseconds(10_250))
+        let leave = bench.changes()
+        if isUnderWay { bench.join("alice", 2) }
+        bench.machine.changed(.failure(Self.late), tag: leave[0].tag, at: bench.now)
+        if !isUnderWay {
+            bench.pass(.seconds(5))
+            bench.join("alice", 2)
+        }
+        bench.pass(.milliseconds(2_250))
+        let there = bench.changes()
+        #expect(there.map(\.users) == [[MemberCount(user: "alice", devices: 1)]])
+        bench.say(there[0].tag)
+        bench.pass(.seconds(20))
+        #expect(bench.changes().isEmpty)
+    }
+
+    @Test("that somebody has left is collected still when the store goes away: they're awaited from when it's back")
+    func lateCollected() {
+        let bench = bench(1)
+        bench.machine.closed(connection: 1, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(100))
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.pass(.seconds(20))
+        bench.machine.storeHealth(.up, at: bench.now)
+        bench.pass(.milliseconds(9_900))
+        #expect(bench.changes().isEmpty)
+        bench.pass(.milliseconds(400))
+        #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+    }
+
+    @Test("who has unsubscribed isn't awaited: it's said again as soon as it may be")
+    func lateUnsubscribe() {
+        let bench = bench(1)
+        bench.machine.left("room", connection: 1, at: bench.now)
+        bench.pass(.milliseconds(250))
+        bench.machine.changed(.failure(Self.late), tag: bench.changes()[0].tag, at: bench.now)
+        bench.pass(.milliseconds(2_050))
+        #expect(bench.changes().map(\.users) == [[MemberCount(user: "alice", devices: 0)]])
+    }
+
     @Test("however many invisible connections are lost, the visible one that's awaited keeps its place")
     func invisibleAndMany() {
         let bench = bench(1)

@@ -33,7 +33,7 @@ import Testing
         bench.machine.left("c", connection: 1, at: bench.now)
         bench.machine.left("b", connection: 2, at: bench.now)
         bench.pass(.milliseconds(250))
-        let told = bench.take().compactMap { if case .change(let users, let channel, _, _) = $0 { (channel, users) } else { nil } }
+        let told = bench.take().compactMap { if case .change(let users, let channel, _, _, _) = $0 { (channel, users) } else { nil } }
         #expect(told.map(\.0) == ["b"])
         bench.machine.closed(connection: 1, isClean: true, at: bench.now)
         bench.machine.tick(at: bench.now + .seconds(1))

@@ -20,7 +20,7 @@ import Testing
         bench.join("alice", 1)
         bench.pass(.milliseconds(250))
         func change() -> (known: MembersKnown, tag: RequestTag) {
-            for case .change(_, _, let known, let tag) in bench.take() { return (known, tag) }
+            for case .change(_, _, let known, _, let tag) in bench.take() { return (known, tag) }
             return (MembersKnown(sequence: 404), .none)
         }
         let first = change()
@@ -79,7 +79,7 @@ import Testing
                     switch action {
                     case .push(let change, _): frames.append(change)
                     case .list(_, _, _, _, let tag): bench.list(members, sequence: sequence, begun: 1_000, tag)
-                    case .change(let users, _, _, let tag):
+                    case .change(let users, _, _, _, let tag):
                         said += users
                         bench.machine.changed(
                             .success(MembersTip(sequence: 1_001, begun: 1_000, occupancy: 1, isNew: true)), tag: tag, at: bench.now)

@@ -26,7 +26,7 @@ private final class MembersWorld {
         var pausedUntil = Instant(nanoseconds: 0)
         var downUntil: Instant?
         /// Calls on their way to the store, and answers on their way back, each in order. News has a way of its own.
-        private var calls = Queue<(at: Instant, call: MembersAction)>()
+        private var calls = Queue<(at: Instant, madeAt: Instant, call: MembersAction)>()
         private var answers = Queue<(at: Instant, answer: () -> Void)>()
         /// Calls and answers arrive from then on, all of them.
         var stalledUntil = Instant(nanoseconds: 0)
@@ -69,12 +69,13 @@ private final class MembersWorld {
                 downUntil = nil
                 store.setHealth(.up)
             }
+            machine.storeSilence(world.isSilent, at: world.now)
             machine.tick(at: world.now)
             takeActions()
             // What was on its way when the store stood still waits too.
             while world.now >= world.standsUntil, let next = calls.first, next.at <= world.now {
                 _ = calls.popFirst()
-                carryOut(next.call)
+                carryOut(next.call, madeAt: next.madeAt)
             }
             store.advance(at: world.now)
             while let next = answers.first, next.at <= world.now {
@@ -92,7 +93,7 @@ private final class MembersWorld {
                 case .push(let change, _): followers[change.channel]?.told(change, at: world.now)
                 case .sweep(let partition, let tag) where !world.partitions.contains(partition):
                     machine.swept(.success(MembersSwept()), tag: tag, at: world.now)
-                default: calls.append((arrival(), action))
+                default: calls.append((arrival(), world.now, action))
                 }
             }
         }
@@ -102,11 +103,13 @@ private final class MembersWorld {
         /// After a store that stood still nodes get on one after the other, a moment apart.
         private func arrival() -> Instant { max(max(world.now, world.standsUntil) + world.trip(), stalledUntil) }
 
-        private func carryOut(_ call: MembersAction) {
+        private func carryOut(_ call: MembersAction, madeAt: Instant) {
             let now = world.now
             switch call {
-            case .change(let users, let channel, let known, let tag):
-                store.change(users, in: channel, known: known, tag: tag, at: now)
+            case .change(_, _, _, false, let tag) where now.since(madeAt) > .seconds(1):
+                membersChanged(.failure(WireError(.unavailable, "the call came late")), tag: tag)
+            case .change(let users, let channel, let known, let mayBeLate, let tag):
+                store.change(users, in: channel, known: known, mayBeLate: mayBeLate, tag: tag, at: now)
             case .refresh(let channel, let role, let known, let tag):
                 store.refresh(channel, as: role, known: known, tag: tag, at: now)
             case .reap(let node, let channel, let tag): store.reap(node, in: channel, tag: tag, at: now)
@@ -187,6 +190,9 @@ private final class MembersWorld {
     private(set) var now = Instant(nanoseconds: 5_000_000_000)
     /// The store takes and answers nothing before.
     private(set) var standsUntil = Instant(nanoseconds: 0)
+    private var standsSince = Instant(nanoseconds: 0)
+    /// As a link sees it: something is always asked.
+    var isSilent: Bool { now < standsUntil && now.since(standsSince) >= MembersMachine.silence }
     private(set) lazy var members = MemoryMembers(timers: MembersWorld.timers, wallClockAtStart: 1_800_000_000_000, startedAt: now)
     private lazy var hooks = MemoryHookQueue(wallClockAtStart: 1_800_000_000_000, startedAt: now)
     var nodes: [Node] = []
@@ -294,6 +300,7 @@ private final class MembersWorld {
             // The store stands still, for longer than the longest gap and than what is left of some leases: nobody is dead for it. Far less than a
             // hold, nor twice in one: after a loss of data that's all the time there is for saying again who is there.
             guard now > standsUntil + .seconds(5) else { return }
+            standsSince = now
             standsUntil = now + chance.span(in: .milliseconds(1_500)..<Span.seconds(2))
         default: pass(chance.span(in: .milliseconds(20)..<Span.milliseconds(900)))
         }

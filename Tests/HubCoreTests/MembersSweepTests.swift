@@ -79,8 +79,8 @@ private final class SweepBench {
                 while !actions.isEmpty {
                     for action in actions {
                         switch action {
-                        case .change(_, _, _, let tag) where answering: said = tag
-                        case .change(_, _, _, let tag): waiting = tag
+                        case .change(_, _, _, _, let tag) where answering: said = tag
+                        case .change(_, _, _, _, let tag): waiting = tag
                         case .refresh: refreshes += 1
                         default: break
                         }

@@ -73,7 +73,8 @@ private final class Answers: MemberStoreDelegate {
         store.delegate = answers
         for (user, devices) in [("a", 1), ("b", 1), ("c", 1), ("a", 0), ("c", 1)] as [(Name, UInt32)] {
             store.change(
-                [MemberCount(user: user, devices: devices)], in: "room", known: MembersKnown(call: 1), tag: RequestTag(high: 0, low: 1),
+                [MemberCount(user: user, devices: devices)], in: "room", known: MembersKnown(call: 1), mayBeLate: true,
+                tag: RequestTag(high: 0, low: 1),
                 at: start)
         }
         store.advance(at: start)
@@ -94,7 +95,8 @@ private final class Answers: MemberStoreDelegate {
         for number in 0..<20 {
             let channel = Name(trusted: [UInt8]("room-\(number)".utf8))
             store.change(
-                [MemberCount(user: "alice", devices: 1)], in: channel, known: MembersKnown(), tag: RequestTag(high: 0, low: 1), at: start)
+                [MemberCount(user: "alice", devices: 1)], in: channel, known: MembersKnown(), mayBeLate: true,
+                tag: RequestTag(high: 0, low: 1), at: start)
         }
         store.advance(at: start)
         let begun = answers.tips.compactMap { (try? $0.get())?.begun }

@@ -4,9 +4,10 @@ import signal
 import socket
 import time
 
+import pytest
 from client import Client, raw_socket
 from hub import FAST, Hub, RedisServer, eventually, request
-from test_members import Room, listed, tag_of
+from test_members import UNHURRIED, Room, listed, tag_of
 
 
 def test_a_node_that_is_stopped_in_order_leaves_its_members_for_the_grace_not_for_its_lease(start):
@@ -90,6 +91,45 @@ def test_a_node_that_stops_while_redis_stands_still_leaves_its_members_for_the_g
         redis.signal(signal.SIGCONT)
         assert two.wait() == 0
         room.until({"watcher": 1}, 25)
+
+
+@pytest.mark.parametrize("stands", [2, 5], ids=["unnoticed", "noticed"])
+def test_who_would_leave_while_redis_stands_still_is_awaited_from_when_it_goes_on(start, stands):
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings=UNHURRIED | {"presence.grace": "4s"}) for name in ("n1", "n2"))
+    with Client(two, "watcher") as watcher:
+        room = Room(watcher, "room:still")
+        names = ("lostBack", "lostGone", "leftBack", "leftGone")
+        clients = {name: Client(one, name, device="d") for name in names}
+        for client in clients.values():
+            client.subscribe("room:still")
+        room.until({"watcher": 1} | {name: 1 for name in names})
+        # The grace of those who are lost ends while Redis stands still, and before a node may find that out.
+        clients["lostBack"].vanish()
+        clients["lostGone"].vanish()
+        time.sleep(3.6)
+        redis.signal(signal.SIGSTOP)
+        clients["leftBack"].leave()
+        clients["leftGone"].leave()
+        time.sleep(stands)
+        redis.signal(signal.SIGCONT)
+        goesOn = time.monotonic()
+        frames = watcher.gather(1)
+        # Whichever node they come to: n1 may be without Redis for a moment yet.
+        eventually(lambda: request(f"{two.url}/readyz")[0] == 200, 30)
+        back = [Client(two, name, device="d") for name in ("lostBack", "leftBack")]
+        for client in back:
+            client.subscribe("room:still")
+        frames += watcher.gather(max(0.01, goesOn + 3 - time.monotonic()))
+        assert not [frame for frame in frames if frame["type"] == "members" and "left" in frame], frames
+        for frame in frames:
+            if frame["type"] == "members":
+                room.apply(frame)
+        room.until({"watcher": 1, "lostBack": 1, "leftBack": 1}, 25)
+        left = sorted(user for frame in room.frames for user in frame.get("left", []))
+        assert left == ["leftGone", "lostGone"], room.frames
+        for client in back:
+            client.leave()
 
 
 def test_a_node_that_stops_waits_for_a_redis_that_is_away_but_not_for_long(start):

@@ -104,6 +104,9 @@ package struct LocalMember {
 
     package mutating func remove(_ connection: UInt64) { if holds(connection) { set(connection, nil) } }
 
+    /// Its device; nil where it isn't there.
+    package func device(of connection: UInt64) -> Name? { self[connection]?.device }
+
     /// Its connection, which showed itself, is gone, and it counts until then. Called in the order of time.
     package mutating func lose(_ connection: UInt64, until: Instant) {
         guard var holder = self[connection] else { return }
@@ -112,8 +115,12 @@ package struct LocalMember {
         set(connection, holder)
     }
 
-    /// Nobody has come for it.
-    package mutating func giveUp(_ connection: UInt64) { if self[connection]?.until != nil { set(connection, nil) } }
+    /// That it's gone wasn't told after all: it's awaited once more. Called in the order of time.
+    package mutating func awaitAgain(_ connection: UInt64, device: Name, until: Instant) {
+        set(connection, Holder(device: device, isVisible: true, until: until))
+    }
+
+    package func awaits(_ connection: UInt64) -> Bool { self[connection]?.until != nil }
 
     package mutating func show(_ isVisible: Bool, _ connection: UInt64) {
         guard var holder = self[connection] else { return }

@@ -12,6 +12,12 @@ final class MemberChannel {
     /// Users whose devices the store doesn't know rightly, in order.
     var dirty: [Name] = []
 
+    /// The last of a user's connections, whose end the store hasn't confirmed: if the call is late for a store that stood still, it's awaited
+    /// once more.
+    var unconfirmed: [Name: (connection: UInt64, device: Name)] = [:]
+    /// That was so for the last of them: it isn't done twice.
+    var mayBeLate = false
+
     // What the store said.
     var sequence: UInt64 = 0
     var begun: UInt64 = 0
@@ -87,6 +93,18 @@ final class MemberChannel {
     var known: MembersKnown { MembersKnown(sequence: max(sequence, expected), call: lastCall) }
     /// The store should know this node here.
     var hasMembers: Bool { users.contains { $0.member.stored != 0 } }
+
+    /// A connection is gone, and isn't awaited or not any more.
+    func end(_ connection: UInt64, of user: Name) {
+        guard var member = users[user], let device = member.device(of: connection) else { return }
+        let wasShown = member.shows(connection)
+        member.remove(connection)
+        users[user] = member
+        if wasShown && member.devices == 0 { unconfirmed[user] = (connection, device) }
+    }
+
+    /// The store knows that the user has left, or the user is back.
+    func confirm(_ user: Name) { if !unconfirmed.isEmpty { unconfirmed[user] = nil } }
 
     func isWarm(at now: Instant) -> Bool { warmUntil.map { now < $0 } ?? false }
 }

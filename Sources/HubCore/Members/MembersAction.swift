@@ -5,7 +5,7 @@ import HubWire
 /// through the input of the same name.
 package enum MembersAction: Sendable, Equatable {
     // For the store.
-    case change([MemberCount], channel: Name, known: MembersKnown, tag: RequestTag)
+    case change([MemberCount], channel: Name, known: MembersKnown, mayBeLate: Bool, tag: RequestTag)
     case refresh(channel: Name, role: MemberRole, known: MembersKnown, tag: RequestTag)
     case reap(node: Name, channel: Name, tag: RequestTag)
     case sweep(partition: Int, tag: RequestTag)

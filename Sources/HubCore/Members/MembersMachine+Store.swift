@@ -7,7 +7,10 @@ extension MembersMachine {
     func touch(_ user: Name, in channel: MemberChannel, at now: Instant) {
         guard let member = channel.users[user], !member.isDirty else { return }
         guard !member.isSettled else {
-            if member.isEmpty { channel.users[user] = nil }
+            if member.isEmpty {
+                channel.users[user] = nil
+                channel.confirm(user)
+            }
             return
         }
         channel.users[user]?.isDirty = true
@@ -35,7 +38,10 @@ extension MembersMachine {
             guard let member = channel.users[user] else { continue }
             guard !member.isSettled else {
                 channel.users[user]?.isDirty = false
-                if member.isEmpty { channel.users[user] = nil }
+                if member.isEmpty {
+                    channel.users[user] = nil
+                    channel.confirm(user)
+                }
                 continue
             }
             let count = MemberCount(user: user, devices: member.devices)
@@ -53,7 +59,10 @@ extension MembersMachine {
         channel.hasMore = !rest.isEmpty
         guard !batch.isEmpty else { return }
         channel.isInFlight = true
-        actions.append(.change(batch, channel: channel.name, known: channel.known, tag: open(.change(channel, batch), at: now)))
+        // Who comes is there however late that's said.
+        let mayBeLate = batch[0].devices > 0 || channel.mayBeLate
+        let tag = open(.change(channel, batch, mayBeLate: mayBeLate), at: now)
+        actions.append(.change(batch, channel: channel.name, known: channel.known, mayBeLate: mayBeLate, tag: tag))
         seeToRefresh(channel, at: now)
         // A call prolongs the lease.
         if departure != nil { refresh(channel, at: now) }
@@ -65,15 +74,17 @@ extension MembersMachine {
 
     package func changed(_ result: Result<MembersTip, WireError>, tag: RequestTag, at now: Instant) {
         guard owns(tag), let request = requests.removeValue(forKey: tag.low) else { return }
-        guard case .change(let channel, let batch) = request, case .success(let tip) = result else {
+        guard case .change(let channel, let batch, _) = request, case .success(let tip) = result else {
             return failed(request, result.error, at: now)
         }
         channel.isInFlight = false
         channel.lastCall = tag.low
         // If the channel has begun anew since, it was said for the beginning before. A store without the channel (0) has no members there.
         let counts = tip.begun == 0 || tip.begun >= channel.begun
+        if batch[0].devices == 0 { channel.mayBeLate = false }
         for count in batch {
             if counts { channel.users[count.user]?.stored = Int64(count.devices) }
+            if count.devices == 0 { channel.confirm(count.user) }
             touch(count.user, in: channel, at: now)
         }
         // A heartbeat that fell due while this was on its way found nobody here.
@@ -191,10 +202,12 @@ extension MembersMachine {
     func failed(_ request: Request, _ error: WireError, at now: Instant) {
         numbers.failures += 1
         switch request {
-        case .change(let channel, let batch):
+        case .change(let channel, let batch, let mayBeLate):
             // Whether it took effect isn't known; what is so by then goes out again.
             channel.isInFlight = false
-            for count in batch { touch(count.user, in: channel, at: now) }
+            let isAwaited = batch[0].devices == 0 && (!isUp || !mayBeLate)
+            if isAwaited { channel.mayBeLate = true }
+            for count in batch where !isAwaited || !awaitAgain(count.user, in: channel, at: now) { touch(count.user, in: channel, at: now) }
             channel.collectAt = now + MembersMachine.pace
             schedule(channel)
         case .refresh(let channel, let cuts):
@@ -216,6 +229,7 @@ extension MembersMachine {
         guard isUp != wasUp else { return }
         guard isUp else {
             for id in answers.keys.sorted() { giveAnswer(id) }
+            for channel in channels.values { awaitAgain(in: channel, at: now) }
             return
         }
         for partition in sweeps.indices { sweeps[partition].next = now + chance.span(in: .zero..<timers.memberSweepInterval.scaled(by: 2)) }
@@ -235,6 +249,46 @@ extension MembersMachine {
             if channel.view != nil { channel.readAt = now + chance.span(in: .zero..<min(.seconds(1), spread)) }
             schedule(channel)
         }
+    }
+
+    /// Whether the store owes answers and has said nothing for `silence`; before each tick. Nobody is said to have left meanwhile: if it stood
+    /// still, nobody could say elsewhere that they're back either.
+    package func storeSilence(_ isSilent: Bool, at now: Instant) {
+        guard isSilent != (silentSince != nil) else { return }
+        let since = silentSince
+        silentSince = isSilent ? now : nil
+        guard let since, now.since(since) + MembersMachine.silence >= MembersMachine.standstill else { return }
+        while var next = lingering.first, next.until <= now {
+            _ = lingering.popFirst()
+            next.until = now + timers.grace
+            lingering.append(next)
+        }
+        for channel in channels.values where !channel.mayBeLate {
+            if awaitAgain(in: channel, at: now) { channel.mayBeLate = true }
+        }
+    }
+
+    /// Users who have left, which isn't said yet. (Of a call that is under way its answer tells.)
+    @discardableResult private func awaitAgain(in channel: MemberChannel, at now: Instant) -> Bool {
+        guard !channel.unconfirmed.isEmpty else { return false }
+        var isAny = false
+        for user in channel.unconfirmed.keys.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) {
+            if channel.users[user]?.isDirty == true, awaitAgain(user, in: channel, at: now) { isAny = true }
+        }
+        return isAny
+    }
+
+    /// That the user has left didn't get through, or came too late: nobody could say elsewhere meanwhile that they're back, so that they have the
+    /// grace once more. It isn't said again that they're there: if the store took it after all, they have left. False where nobody is awaited.
+    @discardableResult private func awaitAgain(_ user: Name, in channel: MemberChannel, at now: Instant) -> Bool {
+        guard let end = channel.unconfirmed.removeValue(forKey: user), channel.users[user]?.devices == 0 else { return false }
+        let until = now + timers.grace
+        channel.users[user]?.awaitAgain(end.connection, device: end.device, until: until)
+        lingering.append((channel.name, user, end.connection, until))
+        guard departure != nil else { return true }
+        departure?.until = until
+        refresh(channel, at: now)
+        return true
     }
 
     /// As of users (presence.md): nobody could say elsewhere meanwhile that they're back.

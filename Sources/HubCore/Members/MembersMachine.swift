@@ -46,11 +46,16 @@ package final class MembersMachine {
     /// Once the node is about to stop.
     var departure: Departure?
     var isUp = false
+    /// Since when nothing was heard of a store that owes answers, and a bit later.
+    var silentSince: Instant?
     var actions: [MembersAction] = []
     package internal(set) var numbers = Numbers()
 
     /// How long changes of a channel are collected.
     package static let collect = Span.milliseconds(200)
+    /// A store that owes answers and says nothing for so long is silent, and one that has been for so long stood still.
+    package static let silence = Span.milliseconds(300)
+    static let standstill = Span.seconds(1)
     /// What failed is tried again after it.
     package static let pace = Span.seconds(2)
     /// A store that doesn't answer within this is taken to have refused.
@@ -81,7 +86,7 @@ package final class MembersMachine {
     }
 
     enum Request {
-        case change(MemberChannel, [MemberCount])
+        case change(MemberChannel, [MemberCount], mayBeLate: Bool)
         /// `cuts`: the node stops, and what it said ends with its members' grace.
         case refresh(MemberChannel, cuts: Bool)
         case reap(MemberChannel)
@@ -142,7 +147,10 @@ package final class MembersMachine {
         let channel = channel(channelName)
         var member = channel.users[user] ?? LocalMember()
         guard !member.holds(connection) else { return }
-        if isVisible { member.endAwaiting(device) }
+        if isVisible {
+            member.endAwaiting(device)
+            channel.confirm(user)
+        }
         member.add(connection, device: device, isVisible: isVisible)
         channel.users[user] = member
         connections.add(channelName, to: connection, of: user)
@@ -163,6 +171,7 @@ package final class MembersMachine {
             guard let channel = channels[name], let member = channel.users[known.user], member.holds(connection) else { continue }
             // One that doesn't show itself isn't awaited: it would take the place of one that does.
             if (isClean && isUp) || timers.grace == .zero || !member.shows(connection) {
+                if timers.grace != .zero { channel.end(connection, of: known.user) }
                 remove(connection, of: known.user, from: name, at: now)
             } else {
                 let until = now + timers.grace
@@ -205,11 +214,10 @@ package final class MembersMachine {
 
     package func tick(at now: Instant) {
         tickedAt = now
-        while isUp, let next = lingering.first, next.until <= now {
+        while isUp, silentSince == nil, let next = lingering.first, next.until <= now {
             _ = lingering.popFirst()
-            guard let channel = channels[next.channel], var member = channel.users[next.user] else { continue }
-            member.giveUp(next.connection)
-            channel.users[next.user] = member
+            guard let channel = channels[next.channel] else { continue }
+            if channel.users[next.user]?.awaits(next.connection) == true { channel.end(next.connection, of: next.user) }
             touch(next.user, in: channel, at: now)
             schedule(channel)
             removeIfUnused(channel)
@@ -242,7 +250,11 @@ package final class MembersMachine {
     private func act(_ channel: MemberChannel, at now: Instant) {
         if let at = channel.collectAt, at <= now {
             channel.collectAt = nil
-            send(channel, at: now)
+            if silentSince != nil, departure == nil, !channel.unconfirmed.isEmpty, !channel.mayBeLate {
+                channel.collectAt = now + MembersMachine.collect
+            } else {
+                send(channel, at: now)
+            }
         }
         if let at = channel.refreshAt, at <= now {
             channel.refreshAt = nil

@@ -18,7 +18,7 @@ package final class MemoryMemberStore: MemberStore {
 
     package func start(at now: Instant) { outputs.append(.health(.up)) }
 
-    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, tag: RequestTag, at now: Instant) {
+    package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, mayBeLate: Bool, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes, "\(users.count) users in one call")
         if let error = faults.refusal() { return outputs.append(.changed(.failure(error), tag)) }
         let result = members.change(users, in: channel, by: node, known: known, call: tag.low, at: now)
@@ -45,6 +45,8 @@ package final class MemoryMemberStore: MemberStore {
         if let error = faults.refusal() { return outputs.append(.listed(.failure(error), tag)) }
         outputs.append(.listed(.success(members.list(channel, cursor: cursor, limit: limit, whole: whole, at: now)), tag))
     }
+
+    package func isSilent(for span: Span, at now: Instant) -> Bool { false }
 
     package func stop(at now: Instant) {
         outputs.removeAll()

@@ -7,8 +7,8 @@ extension Backplane: MemberStoreDelegate {
     func carryOutMembers() {
         for action in members.takeActions() {
             switch action {
-            case .change(let users, let channel, let known, let tag):
-                memberStore.change(users, in: channel, known: known, tag: tag, at: now)
+            case .change(let users, let channel, let known, let mayBeLate, let tag):
+                memberStore.change(users, in: channel, known: known, mayBeLate: mayBeLate, tag: tag, at: now)
             case .refresh(let channel, let role, let known, let tag):
                 memberStore.refresh(channel, as: role, known: known, tag: tag, at: now)
             case .reap(let dead, let channel, let tag):

@@ -136,6 +136,7 @@ final class Backplane {
             machine.tick(at: now)
             countNodes()
             carryOut(revocations.tick(at: now, wall: WallClock.milliseconds()))
+            members.storeSilence(memberStore.isSilent(for: MembersMachine.silence, at: now), at: now)
             members.tick(at: now)
             if machine.isUp || !members.isLeaving { storeUpAt = now }
             let isAway = now.since(storeUpAt) >= Backplane.leavingPatience

@@ -17,6 +17,8 @@ package enum RedisFault: Equatable {
     case readersFull
     /// A read position beyond the channel's end, which is there.
     case ahead(UInt64)
+    /// It waited too long at a Redis that stood still: nothing was written.
+    case late
     /// A misuse, ours or the operator's.
     case other
 
@@ -31,6 +33,8 @@ package enum RedisFault: Equatable {
             self = .wrongServer
         } else if text.hasPrefix("READERS") {
             self = .readersFull
+        } else if text.hasPrefix("LATE") {
+            self = .late
         } else if text.hasPrefix("AHEAD "), let end = UnsafeRawBufferPointer(rebasing: text.dropFirst(6)).decimal {
             self = .ahead(end)
         } else if text.contains("FOREIGN ") || text.contains("WRONGTYPE ") {
@@ -52,7 +56,7 @@ package enum RedisFault: Equatable {
     package func wireError(_ text: String, foreign: WireError) -> WireError {
         switch self {
         case .full: .redisOutOfMemory
-        case .noScript, .wrongServer, .elsewhere: .redisAway
+        case .noScript, .wrongServer, .elsewhere, .late: .redisAway
         case .foreign: foreign
         case .readersFull: .readersFull
         case .ahead(let end): .readAhead(of: end)

@@ -96,6 +96,12 @@ final class RedisLink: ConnectionOwner {
         connection.advance(at: now)
     }
 
+    /// Whether it brings nothing while an answer has been owed for so long.
+    func isSilent(for span: Span, at now: Instant) -> Bool {
+        guard let first = pending.first else { return false }
+        return now.since(first.sent) >= span && now.since(heard) >= span
+    }
+
     private func makeHeld() {
         let calls = held.sorted { $0.sequence < $1.sequence }
         held.removeAll()
@@ -257,7 +263,7 @@ final class RedisLink: ConnectionOwner {
         case .wrongServer, .elsewhere:
             owner.turnedDown(next.waiting)
             connection.drop(RedisFault.advice(text))
-        case .noScript, .full, .foreign, .readersFull, .ahead, .other:
+        case .noScript, .full, .foreign, .readersFull, .ahead, .late, .other:
             if case .states(let states) = call, next.replies > 0 {
                 states.failure = fault.wireError(text, foreign: call.foreignKey)
                 states.seen += 1

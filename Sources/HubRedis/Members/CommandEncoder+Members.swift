@@ -5,7 +5,7 @@ import HubWire
 /// A call of the members' scripts, all on the same keys of a channel.
 struct MembersCall {
     enum Kind {
-        case change([MemberCount], MembersKnown)
+        case change([MemberCount], MembersKnown, mayBeLate: Bool)
         case refresh(MemberRole, MembersKnown)
         case reap(Name)
         case list(cursor: String, limit: Int, whole: Int)
@@ -25,10 +25,10 @@ struct MembersCall {
 }
 
 extension CommandEncoder {
-    func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
+    func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable, at now: Instant) {
         switch call.kind {
-        case .change(let users, let known):
-            out.call(.members, scripts, keys: 8, arguments: 10 + 2 * users.count)
+        case .change(let users, let known, let mayBeLate):
+            out.call(.members, scripts, keys: 8, arguments: 11 + 2 * users.count)
             membersKeys(call.channel, of: incarnation, &out)
             out.argument(incarnation.bytes)
             out.argument(decimal: timers.lease(as: .host).milliseconds)
@@ -39,6 +39,11 @@ extension CommandEncoder {
             out.argument(decimal: known.sequence)
             out.argument(decimal: known.call)
             out.argument(decimal: call.tag.low)
+            if !mayBeLate, let time = clocks.time(Partition.of(call.channel), at: now) {
+                out.argument(decimal: time)
+            } else {
+                out.argument("")
+            }
             for user in users {
                 out.argument(decimal: UInt64(user.devices))
                 out.argument(user.user.bytes)
