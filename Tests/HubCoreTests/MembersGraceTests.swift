@@ -127,6 +127,32 @@ import Testing
         #expect(bench.changes().map(\.users) == [gone])
     }
 
+    @Test("behind a call that was late, who would have left is awaited too, and who has come is said at once")
+    func behindLate() {
+        let bench = bench(1)
+        bench.join("bob", 2)
+        bench.pass(.milliseconds(250))
+        bench.say(bench.changes()[0].tag)
+        bench.machine.closed(connection: 1, isClean: true, at: bench.now)
+        bench.pass(.milliseconds(250))
+        let late = bench.changes()
+        bench.machine.storeSilence(true, at: bench.now)
+        bench.machine.closed(connection: 2, isClean: true, at: bench.now)
+        bench.join("carol", 3)
+        bench.pass(.seconds(2))
+        bench.machine.changed(.failure(Self.late), tag: late[0].tag, at: bench.now)
+        bench.machine.storeSilence(false, at: bench.now)
+        bench.pass(.milliseconds(250))
+        let came = bench.changes()
+        #expect(came.map(\.users) == [[MemberCount(user: "carol", devices: 1)]])
+        bench.say(came[0].tag)
+        bench.pass(.milliseconds(9_600))
+        #expect(bench.changes().isEmpty)
+        bench.pass(.milliseconds(600))
+        let gone: [Name] = ["alice", "bob"]
+        #expect(bench.changes().map(\.users) == [gone.map { MemberCount(user: $0, devices: 0) }])
+    }
+
     @Test(
         "who is back while it isn't known whether the store was told that they left, or while they're awaited once more, is there",
         arguments: [false, true])

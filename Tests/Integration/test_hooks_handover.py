@@ -52,6 +52,27 @@ def test_while_nodes_join_and_stop_no_webhook_waits_for_a_lease_to_end(start, re
     assert not receiver.complaints() and receiver.lost == 0
 
 
+def test_what_nobody_on_the_delivering_node_heard_of_is_delivered_all_the_same(start, receiver):
+    redis = start(Redis)
+    values = {**QUICK, **settings(receiver, **{"hooks.lease": "120s"}), "presence.feeds": "users"}
+    hubs = [start(Hub, name=name, redis=f"redis://127.0.0.1:{redis.port}", settings=values) for name in ("north", "south")]
+    eventually(lambda: sorted(holders(redis).values()) == [128, 128], 60, "each holds a half")
+    time.sleep(WARM)
+    # Nobody watches these users, and the channels are on one node: the other one's queues fill unheard.
+    users, rooms = [f"user-{number}" for number in range(20)], [f"room:{number}" for number in range(40)]
+    with Client(hubs[0], user="ann") as ann:
+        for room in rooms:
+            ann.subscribe(room)
+        began = time.monotonic()
+        expect_soon(receiver, hubs[0], users, 20)
+        for room in rooms:
+            expect_types(receiver, room, ["channel.occupied"], max(1, began + 30 - time.monotonic()))
+    for room in rooms:
+        expect_types(receiver, room, ["channel.occupied", "channel.vacated"], 20)
+    # Less than half of a third of the lease: by its renewals alone it would be all of it, on the average a half.
+    assert time.monotonic() - began < 40 and not receiver.complaints()
+
+
 def test_a_node_that_stops_in_order_hands_its_partitions_on_at_once(start, receiver):
     redis = start(RedisServer)
     slow = settings(receiver, **{"hooks.lease": "60s"})

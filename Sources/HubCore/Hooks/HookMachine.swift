@@ -33,7 +33,7 @@ package struct HookMachine {
     static let downWaitMax = Span.seconds(30)
     /// What a receiver may ask for by `Retry-After`.
     static let retryAfterMax = Span.seconds(3600)
-    /// Between two looks at what was asked for, about.
+    /// Between two looks at what is held, or was asked for, about.
     static let look = Span.seconds(1)
     /// A second event of a partition has so long to go with the first.
     static let gather = Span.milliseconds(20)
@@ -235,14 +235,16 @@ package struct HookMachine {
             let place = (first &+ turn &* step) & (slots.count - 1)
             guard slots[place].isOthers, slots[place].asksUntil <= now else { continue }
             // Until its holder has renewed it; and what it lets go of then may have been asked for just before.
-            slots[place].asksUntil = now + third + HookMachine.look
-            slots[place].looksUntil = slots[place].asksUntil + third + HookMachine.look + HookMachine.look
+            slots[place].asksUntil = now + pace + HookMachine.look
+            slots[place].looksUntil = slots[place].asksUntil + pace + HookMachine.look + HookMachine.look
             slots[place].nextClaim = now + chance.span(in: .zero..<HookMachine.look)
             open -= 1
         }
     }
 
-    private var third: Span { Span(nanoseconds: limits.lease.nanoseconds / 3) }
+    /// How often a lease is renewed, and its queue looked at: not every node hears of what is appended to it (a channel's first member, with feeds
+    /// of single users everything).
+    private var pace: Span { min(HookMachine.look, Span(nanoseconds: limits.lease.nanoseconds / 3)) }
 
     /// Reads for the partitions that have something to deliver, as far as requests are allowed.
     private mutating func work(at now: Instant) {
@@ -305,7 +307,7 @@ package struct HookMachine {
             if slots[place].holding != .ours { slots[place].overflowed = nil }
             slots[place].holding = .ours
             slots[place].heldUntil = askedAt + limits.lease
-            slots[place].nextClaim = askedAt + third.scaled(by: 0.9) + chance.span(in: .zero..<third.scaled(by: 0.1))
+            slots[place].nextClaim = askedAt + pace.scaled(by: 0.9) + chance.span(in: .zero..<pace.scaled(by: 0.1))
             slots[place].length = page.length
             slots[place].oldest = page.oldest
             slots[place].clock = (page.now, now)

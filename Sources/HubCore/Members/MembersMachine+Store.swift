@@ -206,9 +206,14 @@ extension MembersMachine {
             // Whether it took effect isn't known; what is so by then goes out again.
             channel.isInFlight = false
             let isAwaited = batch[0].devices == 0 && (!isUp || !mayBeLate)
-            if isAwaited { channel.mayBeLate = true }
+            if isAwaited {
+                channel.mayBeLate = true
+                // Those who would have left behind it, too.
+                awaitAgain(in: channel, at: now)
+            }
             for count in batch where !isAwaited || !awaitAgain(count.user, in: channel, at: now) { touch(count.user, in: channel, at: now) }
-            channel.collectAt = now + MembersMachine.pace
+            // What waits behind a late one, as who is back, waits no longer.
+            channel.collectAt = now + (isAwaited ? MembersMachine.collect : MembersMachine.pace)
             schedule(channel)
         case .refresh(let channel, let cuts):
             channel.isRefreshing = false

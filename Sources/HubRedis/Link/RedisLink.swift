@@ -96,9 +96,9 @@ final class RedisLink: ConnectionOwner {
         connection.advance(at: now)
     }
 
-    /// Whether it brings nothing while an answer has been owed for so long.
+    /// Whether it's up and brings nothing while an answer has been owed for so long. (What is down is known to be, and holds up no other.)
     func isSilent(for span: Span, at now: Instant) -> Bool {
-        guard let first = pending.first else { return false }
+        guard isUp, let first = pending.first else { return false }
         return now.since(first.sent) >= span && now.since(heard) >= span
     }
 
