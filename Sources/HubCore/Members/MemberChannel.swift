@@ -106,5 +106,11 @@ final class MemberChannel {
     /// The store knows that the user has left, or the user is back.
     func confirm(_ user: Name) { if !unconfirmed.isEmpty { unconfirmed[user] = nil } }
 
+    /// Nothing is left of the user, and the store knows of nothing.
+    func forget(_ user: Name) {
+        users[user] = nil
+        confirm(user)
+    }
+
     func isWarm(at now: Instant) -> Bool { warmUntil.map { now < $0 } ?? false }
 }

@@ -7,10 +7,7 @@ extension MembersMachine {
     func touch(_ user: Name, in channel: MemberChannel, at now: Instant) {
         guard let member = channel.users[user], !member.isDirty else { return }
         guard !member.isSettled else {
-            if member.isEmpty {
-                channel.users[user] = nil
-                channel.confirm(user)
-            }
+            if member.isEmpty { channel.forget(user) }
             return
         }
         channel.users[user]?.isDirty = true
@@ -38,10 +35,7 @@ extension MembersMachine {
             guard let member = channel.users[user] else { continue }
             guard !member.isSettled else {
                 channel.users[user]?.isDirty = false
-                if member.isEmpty {
-                    channel.users[user] = nil
-                    channel.confirm(user)
-                }
+                if member.isEmpty { channel.forget(user) }
                 continue
             }
             let count = MemberCount(user: user, devices: member.devices)
@@ -238,7 +232,7 @@ extension MembersMachine {
             return
         }
         for partition in sweeps.indices { sweeps[partition].next = now + chance.span(in: .zero..<timers.memberSweepInterval.scaled(by: 2)) }
-        awaitAnew(at: now)
+        awaitAnew(dueBy: .distantFuture, at: now)
         let spread = min(.seconds(5), timers.heartbeat.scaled(by: 1.0 / 6))
         // It may have gone back to when these had somebody.
         while let one = emptied.popFirst() {
@@ -263,11 +257,7 @@ extension MembersMachine {
         let since = silentSince
         silentSince = isSilent ? now : nil
         guard let since, now.since(since) + MembersMachine.silence >= MembersMachine.standstill else { return }
-        while var next = lingering.first, next.until <= now {
-            _ = lingering.popFirst()
-            next.until = now + timers.grace
-            lingering.append(next)
-        }
+        awaitAnew(dueBy: now, at: now)
         for channel in channels.values where !channel.mayBeLate {
             if awaitAgain(in: channel, at: now) { channel.mayBeLate = true }
         }
@@ -297,9 +287,10 @@ extension MembersMachine {
     }
 
     /// As of users (presence.md): nobody could say elsewhere meanwhile that they're back.
-    private func awaitAnew(at now: Instant) {
+    private func awaitAnew(dueBy end: Instant, at now: Instant) {
         for _ in 0..<lingering.count {
-            guard var next = lingering.popFirst() else { return }
+            guard var next = lingering.first, next.until <= end else { return }
+            _ = lingering.popFirst()
             next.until = now + timers.grace
             lingering.append(next)
         }

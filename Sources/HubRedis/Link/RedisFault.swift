@@ -33,7 +33,7 @@ package enum RedisFault: Equatable {
             self = .wrongServer
         } else if text.hasPrefix("READERS") {
             self = .readersFull
-        } else if text.hasPrefix("LATE") {
+        } else if text.hasPrefix("LATE ") {
             self = .late
         } else if text.hasPrefix("AHEAD "), let end = UnsafeRawBufferPointer(rebasing: text.dropFirst(6)).decimal {
             self = .ahead(end)

@@ -11,7 +11,7 @@ KNOWN, MINE = tonumber(ARGV[8]), tonumber(ARGV[9])
 local number = tonumber(ARGV[10])
 local isJoin = tonumber(ARGV[12]) > 0
 local sent = tonumber(ARGV[11])
-if sent and now - sent > 1000 then return redis.error_reply('LATE') end
+if sent and now - sent > 1000 then return redis.error_reply('LATE this Redis stood still') end
 local score = redis.call('ZSCORE', LEASES, node)
 local before, sums = {}, {}
 -- A later call of the node was here before this one.
