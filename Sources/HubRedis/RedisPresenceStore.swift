@@ -112,7 +112,7 @@ package final class RedisPresenceStore: PresenceStore {
             // The answer took its time to come, so that each one says a little too little: the largest of the last few is the nearest.
             offsets.append(Int64(time) - Int64(clamping: now.nanoseconds / 1_000_000))
             if offsets.count > RedisPresenceStore.offsetsKept { offsets.removeFirst() }
-            backend.encoder.clocks.common = backend.masters.isCluster ? nil : clockOffset
+            if !backend.masters.isCluster { backend.encoder.clocks.heard(time, from: .announcement, at: now) }
         }
         guard let nodes else { return }
         living = Set(nodes.map(\.incarnation.bytes))
@@ -130,7 +130,7 @@ package final class RedisPresenceStore: PresenceStore {
             delegate?.swept(.failure(.notOurs), partition: sweep.partition, tag: sweep.tag)
             return
         }
-        if let time = sweep.time { backend.encoder.clocks.heard(time, partition: sweep.partition, at: backend.loop.now) }
+        if let time = sweep.time { backend.encoder.clocks.heard(time, from: .sweep(partition: sweep.partition), at: backend.loop.now) }
         if let until = sweep.warm {
             let before = warm[sweep.partition]
             warm[sweep.partition] = until
