@@ -16,7 +16,10 @@ import Testing
 
 @Suite(.serialized) struct PresenceStoreContractTests {
     @Test("the presence store's contract holds on Redis", arguments: PresenceStoreContract.checks)
-    func presence(_ check: PresenceStoreCheck) { check.run(RedisFixture()) }
+    func presence(_ check: PresenceStoreCheck) {
+        // Where a message takes longer than the answer to a look at the tip, as on a busy machine, users are to be read again instead.
+        check.run(RedisFixture(tipCheck: .seconds(30)))
+    }
 }
 
 @Suite(.serialized) struct RateStoreContractTests {

@@ -17,7 +17,13 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture,
     var now: Instant { SteppedLoop.now }
     var timers = PresenceStoreContract.timers
 
-    init(server: RedisServer = RedisServer()) { self.server = server }
+    /// How long a channel or a feed is idle before its tip is looked at, about.
+    private let tipCheck: Span
+
+    init(server: RedisServer = RedisServer(), tipCheck: Span = .milliseconds(500)) {
+        self.server = server
+        self.tipCheck = tipCheck
+    }
 
     deinit { stepped.stop() }
 
@@ -29,7 +35,7 @@ final class RedisFixture: BrokerFixture, PresenceStoreFixture, HookQueueFixture,
         do {
             return try RedisBackend(
                 loop: stepped.loop, redis: redis, timers: timers, namespaces: BrokerContract.namespaces, incarnation: incarnation,
-                node: name, chance: Chance(seed: made), tipCheck: .milliseconds(500))
+                node: name, chance: Chance(seed: made), tipCheck: tipCheck)
         } catch {
             fatalError("\(error)")
         }
