@@ -329,6 +329,7 @@ extension TransportEnd {
         case .peer(let code): self = .closed(code: code, reason: reason)
         case .refused(let status, _): self = .refused(status: status, retryAfter: nil)
         case .us(let code): self = .closed(code: code, reason: "")
+        case .silent(_, let why): self = .failed(why)
         case .lost(let why): self = .failed(why.hasSuffix("doesn't speak TLS there") ? ServerTrust.plainPort : why)
         }
     }

@@ -67,7 +67,7 @@ struct PresenceExplanationTests {
         record.close = Self.transition(.away, .lost, ago: 3_000)
         #expect(
             PresenceExplanation(record: record, answers: [], living: [], timers: PresenceTimers()).because
-                == "online still: a connection that was online (phone on hub1) ended without a goodbye 3 s ago, "
+                == "online still: a connection that was online (phone on hub1) ended without a goodbye, last heard 3 s ago, "
                 + "and the user is away, as the rest is, in 7 s unless it comes back")
         record.close = Self.transition(.away, .left, ago: 3_000)
         let late = PresenceExplanation(record: record, answers: [], living: [], timers: PresenceTimers()).because
@@ -98,7 +98,7 @@ struct PresenceExplanationTests {
     func grace() {
         #expect(
             Self.because(.online, grace: 7_000, close: Self.transition(.offline, .lost, ago: 3_000))
-                == "online still: its last connection (phone on hub1) ended without a goodbye 3 s ago, "
+                == "online still: its last connection (phone on hub1) ended without a goodbye, last heard 3 s ago, "
                 + "and it goes offline in 7 s unless it comes back")
         #expect(
             Self.because(.online, grace: 7_000, close: Self.transition(.offline, .left, ago: 30_000))
@@ -120,7 +120,7 @@ struct PresenceExplanationTests {
         // While Redis was away, or while another could still come back.
         #expect(offline(.left).contains("its last connection (phone on hub1) said goodbye at "))
         #expect(offline(.left).hasSuffix(" ago); swept by hub2"))
-        #expect(offline(.lost).contains("ended without a goodbye at"))
+        #expect(offline(.lost).contains("ended without a goodbye, last heard at"))
         #expect(offline(.lost).hasSuffix("no other came in the time of grace; swept by hub2"))
         #expect(offline(.nodeDead).hasSuffix("node hub1 died, so that nobody renewed its lease; swept by hub2"))
         #expect(offline(.expired).hasSuffix("node hub1 doesn't announce itself any more; swept by hub2"))

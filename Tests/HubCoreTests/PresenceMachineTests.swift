@@ -171,6 +171,18 @@ struct PresenceMachineTests {
         #expect(kindsApplied(bench.applies()) == [.down(grace: .seconds(10)), .down(grace: .seconds(10))])
     }
 
+    @Test("a connection that fell silent has ended when it was heard last, and has the whole grace")
+    func silent() {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        bench.settle()
+        bench.pass(.seconds(10))
+        let lastHeard = bench.now
+        bench.pass(.seconds(30))
+        bench.machine.closed(connection: "c-1", clean: false, lastHeard: lastHeard, at: bench.now)
+        #expect(kindsApplied(bench.applies()) == [.down(grace: bench.timers.grace, ago: .seconds(30))])
+    }
+
     @Test("the store is told how long ago an end was that it couldn't be told, and which was a goodbye; also where it's written again")
     func endsLate() {
         let bench = PresenceMachineBench()

@@ -163,8 +163,9 @@ import Testing
         limits.pong = .milliseconds(300)
         let fixture = try LoopFixture(limits)
         let (client, id) = try fixture.join(receiveBuffer: 4096)
-        fixture.perform { loop, _ in
+        let joined = fixture.perform { loop, _ in
             for number in 0..<400 { Self.send(loop, "chat \(number)", count: 60_000, to: id, as: .publication) }
+            return loop.now
         }
         // Never a byte from the client; it only reads, for several times ping and pong together.
         for number in 0..<40 {
@@ -174,10 +175,12 @@ import Testing
         #expect(fixture.perform { loop, _ in loop.isOpen(id) })
         #expect(fixture.ends.all.isEmpty)
         // Now it stops reading, too.
-        guard case .lost(let reason)? = fixture.ends.wait(for: 1).first else {
+        guard case .silent(let lastHeard, let reason)? = fixture.ends.wait(for: 1).first else {
             Issue.record("a peer that neither sends nor reads is kept")
             return
         }
         #expect(reason.hasPrefix("silent"))
+        // What it acknowledged was a sign of life.
+        #expect(lastHeard >= joined + .milliseconds(1_500))
     }
 }

@@ -99,11 +99,14 @@ import Testing
         let end = try silent.readFrame()
         #expect(end.opcode == 8 && end.code == 4011)
         #expect(silent.readEnd() == .endOfStream)
-        guard case .lost(let reason)? = fixture.ends.wait(for: 1).first else {
-            Issue.record("the end isn't told as lost")
+        guard case .silent(let lastHeard, let reason)? = fixture.ends.wait(for: 1).first else {
+            Issue.record("the end isn't told as silence")
             return
         }
         #expect(reason.hasPrefix("silent"))
+        // It was never heard after it had joined.
+        let now = fixture.perform { loop, _ in loop.now }
+        #expect(now.since(lastHeard) >= limits.ping + limits.pong)
         #expect(!fixture.perform { loop, _ in loop.isOpen(silentID) })
         withExtendedLifetime((alive, aliveID)) {}
     }

@@ -84,7 +84,7 @@ struct HoldReadingTests {
         #expect(fixture.perform { loop, _ in loop.isOpen(id) })
         fixture.perform { loop, _ in loop.goOnReading(id) }
         // It answers no ping.
-        guard case .lost = try #require(fixture.ends.wait(for: 1).first) else {
+        guard case .silent = try #require(fixture.ends.wait(for: 1).first) else {
             Issue.record("it ended otherwise: \(fixture.ends.all)")
             return
         }

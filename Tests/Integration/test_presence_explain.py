@@ -51,7 +51,7 @@ def test_each_connection_with_its_address_and_the_transitions_with_their_causes_
     answer = explain(two, "alice")
     assert answer["connections"] == [] and answer["transitions"][-1]["cause"] == "lost"
     assert answer["transitions"][-1]["sweptBy"] in ("one", "two")
-    assert "ended without a goodbye at" in answer["because"] and "swept by " in answer["because"]
+    assert "ended without a goodbye, last heard at" in answer["because"] and "swept by " in answer["because"]
     versions = [entry["version"] for entry in answer["transitions"]]
     assert versions == sorted(set(versions)) and versions[-1] == answer["version"]
 
@@ -186,7 +186,7 @@ def test_ends_while_redis_is_away_are_named_as_they_were(start, fault):
         redis = start(RedisServer, port=redis.port, options=options)
     eventually(lambda: request(f"{hub.url}/readyz")[0] == 200, 30)
     with Client(hub, user="kim", device="phone"):
-        for user, cause, words in (("ida", "left", "said goodbye at"), ("jack", "lost", "ended without a goodbye at")):
+        for user, cause, words in (("ida", "left", "said goodbye at"), ("jack", "lost", "ended without a goodbye, last heard at")):
             answer = eventually(lambda: (found := explain(hub, user))["transitions"][-1]["status"] == "offline" and found, 60)
             last = answer["transitions"][-1]
             assert last["cause"] == cause and last["device"] == "phone" and words in answer["because"], answer

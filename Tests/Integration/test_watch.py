@@ -74,6 +74,33 @@ def test_who_watches_many_gets_a_message_a_second_when_they_all_move(start):
         client.leave()
 
 
+def test_a_watcher_of_many_who_does_not_read_misses_what_is_out_of_date_and_nothing_else(start):
+    hub = start(Hub, settings=FAST | {"limits.outboundBytes": "200KB", "limits.messageBytes": "64KB"})
+    names = [f"u{number:03}" + "x" * 96 for number in range(300)]
+    crowd = [Client(hub, name) for name in names]
+    with Client(hub, "slow") as slow, Client(hub, "busy") as busy:
+        states = {entry["user"]: entry["status"] for entry in slow.request("watch", users=names)["users"]}
+        slow.subscribe("room:filler")
+        while hub.metric("hub_send_memory_bytes") == 0:
+            busy.chat("room:filler", "x" * 10_000)
+        # Some 45 KB each time, more than 200 changes a second: far more than the queue holds.
+        for status in ["away", "online"] * 8:
+            for client in crowd:
+                client.send({"type": "presence", "payload": {"status": status}})
+            for client in crowd[::50]:
+                client.send({"type": "presence", "payload": {"status": "away"}})
+            slow.send({"type": "ping"})
+            time.sleep(1.1)
+        assert hub.metric('hub_drops_total{class="presence"}') > 0
+        wanted = {name: "away" if place % 50 == 0 else "online" for place, name in enumerate(names)}
+        while states != wanted:
+            for change in slow.expect(type="presence", seconds=30)["changes"]:
+                states[change["user"]] = change["status"]
+        assert slow.expect(type="system", event="dropped", seconds=10)
+    for client in crowd:
+        client.leave()
+
+
 @pytest.mark.parametrize("feeds", [("users", "users"), ("users", "partitions")])
 def test_a_node_that_hears_single_users_sees_them_all_the_same(start, feeds):
     redis = start(Redis)

@@ -116,8 +116,8 @@ package struct PresenceExplanation: Sendable {
             return what + " said goodbye" + (last.sweeper.isEmpty ? "" : " at \(moment(record.change.lastSeen))") + sweeper
         case .setInvisible: return Self.spell(last) + " asked to be invisible" + sweeper
         case .lost:
-            let waited = last.sweeper.isEmpty ? "" : " at \(moment(record.change.lastSeen)), and no other came in the time of grace"
-            return what + " ended without a goodbye" + waited + sweeper
+            let waited = ", last heard at \(moment(record.change.lastSeen)), and no other came in the time of grace"
+            return what + " ended without a goodbye" + (last.sweeper.isEmpty ? "" : waited) + sweeper
         case .nodeDead: return what + " was lost: node \(node) died, so that nobody renewed its lease" + sweeper
         case .expired:
             let lives = PresenceExplanation.incarnation(of: last.connection).map { living.contains($0) } ?? false
@@ -138,11 +138,12 @@ package struct PresenceExplanation: Sendable {
         return Name(validating: Array(connection.bytes[..<dash]))
     }
 
+    /// What stands in front of how long ago that was.
     private static func ended(_ cause: PresenceCause) -> String {
         switch cause {
         case .left: "said goodbye"
         case .setInvisible: "asked to be invisible"
-        default: "ended without a goodbye"
+        default: "ended without a goodbye, last heard"
         }
     }
 

@@ -81,15 +81,17 @@ extension PresenceMachine {
         if !news.isEmpty { actions.append(.changed(news)) }
     }
 
-    /// Takes what is newer, and adds it to `news` when watchers here must hear of it.
+    /// Takes what is newer, and adds it to `news` when watchers here must hear of it: not of a record that was written again, which says the same
+    /// by a version of its own.
     private mutating func learn(_ change: PresenceChange, of place: Int, news: inout [PresenceChange]) {
         users[place].floor = max(users[place].floor, change.version)
         guard users[place].isWatched, change.version > users[place].version else { return }
+        let isNews = change.status != users[place].status || change.status == .offline && change.lastSeen != users[place].lastSeen
         users[place].status = change.status
         users[place].version = change.version
         users[place].lastSeen = change.lastSeen
         users[place].knowledge = .current
-        if users[place].isAnswered { news.append(users[place].change) }
+        if users[place].isAnswered && isNews { news.append(users[place].change) }
     }
 
     /// From now on these users' transitions are heard; what was before must be read. A read under way may be older than that.

@@ -182,12 +182,12 @@ package struct PresenceMachine: ~Copyable {
     }
 
     /// `clean`: the client said goodbye, so the user is offline at once if this was the last. Not so while the store is away: the user may
-    /// be back on another node that can't say so yet either.
-    package mutating func closed(connection: Name, clean: Bool, at now: Instant) {
+    /// be back on another node that can't say so yet either. `lastHeard`: when that was before its end was noticed, as when it fell silent.
+    package mutating func closed(connection: Name, clean: Bool, lastHeard: Instant? = nil, at now: Instant) {
         guard let place = connections.place(of: connection), connections[place].phase == .open else { return }
         connectionCount -= 1
         connections[place].phase = !clean ? .lost : isUp ? .leaving : .left
-        connections[place].lastActivity = now
+        connections[place].lastActivity = lastHeard ?? now
         if connections[place].leasePlace >= 0 {
             removeLease(place)
             connections[place].leasePlace = PresenceConnection.hadLease

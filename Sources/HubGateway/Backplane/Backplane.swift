@@ -218,8 +218,8 @@ final class Backplane {
         case .readHistory(let channel, let query, let tag): broker.readHistory(of: channel, query.value, tag: tag, at: now)
         case .connected(let user, let device, let connection, let status):
             machine.connected(connection: connection, user: user, device: device, status: status, at: now)
-        case .closed(let connection, let clean):
-            machine.closed(connection: connection, clean: clean, at: now)
+        case .closed(let connection, let clean, let lastHeard):
+            machine.closed(connection: connection, clean: clean, lastHeard: lastHeard, at: now)
             if let serial = node.serial(of: connection) { members.closed(connection: serial.value, isClean: clean, at: now) }
         case .memberJoined(let channel, let user, let device, let connection, let isVisible):
             members.joined(channel, connection: connection, user: user, device: device, isVisible: isVisible, at: now)

@@ -300,7 +300,7 @@ extension GatewayLoop: ServerHandler {
         stopTokenTimer(id.index)
         let session = sessions[index]
         stopTyping(of: session, id.index)
-        if session.phase != .leaving { tellClosed(session, clean: end == .peer(code: CloseCode.normal.rawValue)) }
+        if session.phase != .leaving { tellClosed(session, by: end) }
         stopJoining(id)
         for slot in channels.removeAll(id.index) {
             numbers.subscriptions -= 1
@@ -312,9 +312,11 @@ extension GatewayLoop: ServerHandler {
     }
 
     /// Presence hears of a connection's end once.
-    func tellClosed(_ session: Session, clean: Bool) {
+    func tellClosed(_ session: Session, by end: ConnectionEnd) {
         guard session.phase != .anonymous, !session.isService, !session.user.isEmpty else { return }
-        outbox.append(.closed(connection: node.connection(session.serial), clean: clean))
+        let clean = end == .peer(code: CloseCode.normal.rawValue)
+        let lastHeard: Instant? = if case .silent(let lastHeard, _) = end { lastHeard } else { nil }
+        outbox.append(.closed(connection: node.connection(session.serial), clean: clean, lastHeard: lastHeard))
     }
 
     // MARK: Node

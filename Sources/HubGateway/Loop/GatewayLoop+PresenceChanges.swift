@@ -108,7 +108,14 @@ extension GatewayLoop {
             }
             changePaces[index]?.told(wanted.count, at: net.now)
             guard !wanted.isEmpty else { continue }
-            send(to: id(of: index), as: .presence) { EnvelopeEncoder.presence(Array(wanted.values), format: $0, into: &$1) }
+            let id = id(of: index)
+            if net.queuedBytes(id) == 0 {
+                send(to: id, as: .presence) { EnvelopeEncoder.presence(Array(wanted.values), format: $0, into: &$1) }
+                continue
+            }
+            for (slot, change) in wanted {
+                send(to: id, as: .presence, key: Self.key(slot)) { EnvelopeEncoder.presence([change], format: $0, into: &$1) }
+            }
         }
     }
 

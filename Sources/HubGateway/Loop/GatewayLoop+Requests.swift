@@ -49,9 +49,9 @@ extension GatewayLoop {
     // MARK: Answers
 
     /// One message in the format that the connection speaks. (When another one has its place by now, nothing is sent.)
-    func send(to id: ConnectionID, as sendClass: SendClass, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
+    func send(to id: ConnectionID, as sendClass: SendClass, key: UInt64 = 0, _ encode: (WireFormat, inout ByteBuffer) -> Void) {
         let format = sessions[Int(id.index)].format
-        net.sendMessage(format.messageKind, to: id, as: sendClass) { encode(format, &$0) }
+        net.sendMessage(format.messageKind, to: id, as: sendClass, key: key) { encode(format, &$0) }
     }
 
     func refuse(_ error: WireError, _ range: ByteRange, in bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
@@ -110,7 +110,7 @@ extension GatewayLoop {
     private func leave(_ request: Request, _ bytes: UnsafeRawBufferPointer, on id: ConnectionID) {
         acknowledge(request.id, in: bytes, channel: nil, on: id)
         // The word counts, not the end of the closing handshake, which the peer may drag out.
-        tellClosed(sessions[Int(id.index)], clean: true)
+        tellClosed(sessions[Int(id.index)], by: .peer(code: CloseCode.normal.rawValue))
         sessions[Int(id.index)].phase = .leaving
         net.close(id, code: CloseCode.normal.rawValue, reason: "")
     }

@@ -17,7 +17,8 @@ enum BackplaneMessage: Sendable {
     case readHistory(Name, Boxed<HistoryQuery>, tag: RequestTag)
 
     case connected(user: Name, device: Name, connection: Name, status: Payload.Status)
-    case closed(connection: Name, clean: Bool)
+    /// `lastHeard`: of one that fell silent.
+    case closed(connection: Name, clean: Bool, lastHeard: Instant?)
     case activity(connection: Name)
     case proved(connection: Name)
     case status(Payload.Status, connection: Name, tag: RequestTag)

@@ -145,10 +145,14 @@ extension NetLoop {
 
     /// The connection broke, or we drop it: no closing handshake.
     func lose(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, _ reason: @autoclosure () -> String) {
+        lose(index, connection, as: .lost(reason()))
+    }
+
+    func lose(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>, as end: @autoclosure () -> ConnectionEnd) {
         guard connection.pointee.phase != .dead else { return }
         if connection.pointee.flags.contains(.owesReport) {
             let isOurs = connection.pointee.phase == .closing
-            report(index, connection, isOurs ? .us(code: connection.pointee.code) : .lost(reason()))
+            report(index, connection, isOurs ? .us(code: connection.pointee.code) : end())
         }
         tearDown(index)
     }

@@ -25,7 +25,7 @@ extension NetLoop {
     /// Whether messages can be sent: open, and not closing.
     package func isOpen(_ id: ConnectionID) -> Bool { state.pointee.table.find(id)?.pointee.phase == .open }
 
-    /// When the last bytes came in; of a stream of events, when the peer last acknowledged some.
+    /// When the last bytes came in, or acknowledged bytes proved the peer alive; of a stream of events, when the peer last acknowledged some.
     package func lastInbound(_ id: ConnectionID) -> Instant {
         guard let connection = state.pointee.table.find(id) else { return Instant(nanoseconds: 0) }
         if connection.pointee.form == .events { return lastSign(connection) }
@@ -101,6 +101,7 @@ extension NetLoop {
         if connection.pointee.flags.contains(.awaitsPong) {
             // Nothing came since the ping: whatever comes takes the flag away.
             if hasProgressed(id.index, connection) {
+                connection.pointee.lastInbound = state.pointee.now.nanoseconds
                 state.pointee.deadlines.arm(id.index, at: state.pointee.now + options.limits.pong)
                 return
             }
@@ -114,6 +115,7 @@ extension NetLoop {
 
     /// No pong: the peer is told, should it still listen, and the socket is dropped. Nobody waits for a peer that says nothing.
     func dropSilent(_ index: UInt32, _ connection: UnsafeMutablePointer<Connection>) {
+        let lastHeard = connection.pointee.form == .events ? lastSign(connection) : Instant(nanoseconds: connection.pointee.lastInbound)
         state.pointee.counters.pongTimeouts += 1
         if connection.pointee.backlog == nil {
             var close = ByteBuffer(capacity: 128)
@@ -123,7 +125,7 @@ extension NetLoop {
             _ = transmit(index, connection, close.bytes.baseAddress ?? UnsafeRawPointer(state.pointee.scratch), close.bytes.count)
             guard connection.pointee.phase != .dead else { return }
         }
-        lose(index, connection, "silent: no sign of life within \(options.limits.pong)")
+        lose(index, connection, as: .silent(lastHeard: lastHeard, "silent: no sign of life within \(options.limits.pong)"))
     }
 
     // MARK: Firing
