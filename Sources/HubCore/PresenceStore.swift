@@ -101,13 +101,18 @@ package struct PresenceOperation: Sendable, Equatable {
     package var isAsked: Bool
     /// The store has acknowledged this connection before: where it isn't there any more, it's back, and not new. Only explain looks at it.
     package var isKnown: Bool
-    /// Of an end that the store may know nothing of because it has lost the connection: what it had acknowledged of it. Where it has no record of
-    /// the user either, and its data are new, the connection ends as if it were there, its grace as long as others may register again.
+    /// Of an end: what the store had acknowledged of the connection, unless it was invisible. Where it knows nothing of it and its data are new, it
+    /// has lost it, and the connection ends as if it were there.
     package var was: ConnectionState?
+    /// The node has seen the store come back, or without data: where these are new, others may have to register again, and nobody is declared
+    /// offline by an end before they had the time.
+    package var knowsLoss: Bool
+    /// An end that was acknowledged, and may have been lost since: where others have registered the user again it only counts for last seen.
+    package var isRepeated: Bool
 
     package init(
         kind: Kind, user: Name, connection: Name, node: Name, device: Name, age: Span = .zero, versionFloor: UInt64, isAsked: Bool = false,
-        isKnown: Bool = false, was: ConnectionState? = nil
+        isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false
     ) {
         self.kind = kind
         self.user = user
@@ -119,6 +124,8 @@ package struct PresenceOperation: Sendable, Equatable {
         self.isAsked = isAsked
         self.isKnown = isKnown
         self.was = was
+        self.knowsLoss = knowsLoss
+        self.isRepeated = isRepeated
     }
 }
 

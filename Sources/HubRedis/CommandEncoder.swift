@@ -219,7 +219,7 @@ final class CommandEncoder {
         let prefix = keys.partitions[call.partition]
         let time = clocks.time(call.partition, at: now)
         let count = call.operations.count
-        out.call(.apply, scripts, keys: 7 + 2 * count, arguments: 8 + 5 * count)
+        out.call(.apply, scripts, keys: 7 + 2 * count, arguments: 9 + 5 * count)
         partitionKeys(prefix, &out)
         for operation in call.operations { userKeys(prefix, operation.user.bytes, &out) }
         out.argument(decimal: timers.lease.milliseconds)
@@ -230,14 +230,19 @@ final class CommandEncoder {
         out.argument(decimal: timers.explainTTL.milliseconds)
         out.argument(decimal: timers.versionStep)
         out.argument(hookRules)
+        out.argument(decimal: timers.hold.milliseconds)
         for operation in call.operations {
             switch operation.kind {
             case .up(let state):
-                switch (operation.isAsked, operation.isKnown) {
-                case (false, false): out.argument("+")
-                case (false, true): out.argument("+k")
-                case (true, false): out.argument("s")
-                case (true, true): out.argument("sk")
+                switch (operation.isAsked, operation.isKnown, operation.knowsLoss && state == .invisible) {
+                case (false, false, false): out.argument("+")
+                case (false, false, true): out.argument("+n")
+                case (false, true, false): out.argument("+k")
+                case (false, true, true): out.argument("+kn")
+                case (true, false, false): out.argument("s")
+                case (true, false, true): out.argument("sn")
+                case (true, true, false): out.argument("sk")
+                case (true, true, true): out.argument("skn")
                 }
                 out.argument(operation.connection.bytes)
                 value(state, operation, &out)
@@ -281,7 +286,7 @@ final class CommandEncoder {
             append(":", timers.grace.milliseconds)
         }
         if let was = operation.was {
-            append(";", timers.hold.milliseconds)
+            append(";", operation.isRepeated ? 2 : operation.knowsLoss ? 1 : 0)
             scratch.append(UInt8(ascii: ";"))
             ConnectionValue.append(state: was, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
         }

@@ -77,6 +77,9 @@ package enum PresenceStoreContract {
         PresenceStoreCheck(
             "an end of a connection that the store has lost, with all its data, is told as it was, once others had time to be back",
             lostEnds),
+        PresenceStoreCheck("while others may have to register again nobody goes by the ends of those who have", endsAmidLoss),
+        PresenceStoreCheck("an end that's written again shows nobody longer than those who register again do", repeatedAmidLoss),
+        PresenceStoreCheck("who is registered again when watchers may have been told otherwise is told as there", restoredLate),
         PresenceStoreCheck("the trail tells a loss from a goodbye from a lease that ran out, and who swept", trailOfEnds),
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),
         PresenceStoreCheck("the trail keeps the last fifty", trailIsBounded),

@@ -121,6 +121,50 @@ struct PresenceMachineLossTests {
         #expect(bench.operations(over: .seconds(5)).isEmpty)
     }
 
+    @Test("an end that's written again shows its user as they were told since; of one partition where only its data are gone")
+    func repeatsEndsOfAPartition() {
+        let bench = PresenceMachineBench()
+        let users: [Name] = ["away", "there", "other"]
+        for (number, user) in users.enumerated() { bench.connect(Name(trusted: [UInt8]("c-\(number)".utf8)), user) }
+        bench.request(.away, "c-1", tag: 1)
+        _ = bench.operations(over: .seconds(3))
+        for number in 0..<3 { bench.machine.closed(connection: Name(trusted: [UInt8]("c-\(number)".utf8)), clean: true, at: bench.now) }
+        _ = bench.operations(over: .seconds(1))
+        bench.tell("away", .away, 200)
+        bench.tell("there", .online, 200)
+        func repeated(_ partitions: [Int]) -> [String: ConnectionState?] {
+            for partition in partitions { bench.machine.lost(partition, at: bench.now) }
+            let ends = bench.operations(over: .milliseconds(100)).filter(\.isRepeated)
+            return Dictionary(uniqueKeysWithValues: ends.map { ("\($0.user)", $0.was) })
+        }
+        #expect(repeated([Partition.of("away")]) == ["away": .away])
+        #expect(repeated(users[1...].map { Partition.of($0) }) == ["there": .online, "other": .online])
+    }
+
+    @Test("what the store has lost is written again without regard to the pace; what it then refuses waits for that")
+    func restoresAtOnce() {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        _ = bench.operations(over: .seconds(3))
+        bench.request(.away, "c-1", tag: 1)
+        #expect(bench.operations(over: .milliseconds(100)).map(\.kind) == [.up(.away)])
+        bench.machine.lost(Partition.of("alice"), at: bench.now)
+        var applied: [PresenceOperation] = []
+        bench.pass(bench.timers.refreshJitter + .milliseconds(200)) { action in
+            switch action {
+            case .refresh(let renewal, _, let tag) where !renewal.leases.isEmpty && applied.isEmpty:
+                bench.machine.refreshed(.success([0]), tag: tag, at: bench.now)
+            case .probe(let connection): bench.machine.proved(connection: connection, at: bench.now)
+            case .apply(let operations, _, let tag):
+                applied += operations
+                bench.machine.applied(.failure(refused), tag: tag, at: bench.now)
+            default: break
+            }
+        }
+        #expect(applied.first?.kind == .restore(.away))
+        #expect(applied.count <= 4 && applied.dropFirst().allSatisfy { $0.kind == .up(.away) }, "\(applied.map(\.kind))")
+    }
+
     @Test("of ends only so many are kept, the last ones, and for 30 s")
     func endsAreBounded() {
         var ends = PresenceEnds()

@@ -48,7 +48,7 @@ extension MemoryPresenceStore {
             // Turning invisible is leaving.
             if isToldLater(
                 user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now,
-                at: now)
+                notBefore: operation.knowsLoss ? othersUntil(partition, at: now) : nil, at: now)
             {
                 return user.version
             }
@@ -58,9 +58,14 @@ extension MemoryPresenceStore {
         }
         let aggregate = user.aggregate
         if !user.wasSeen {
-            // A record that was lost is no transition.
+            // A record that was lost is no transition; but once others had their time to register again, watchers may have been told that the user
+            // is gone.
             let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
-            if !isRestore { tell(user, from: before, partition, &events, at: now) }
+            if !isRestore {
+                tell(user, from: before, partition, &events, at: now)
+            } else if othersUntil(partition, at: now) == nil {
+                events.append(user.change)
+            }
         } else if aggregate != user.status {
             let before = become(aggregate, user, why, floor: operation.versionFloor, seen: now, in: partition, at: now)
             tell(user, from: before, partition, &events, at: now)
@@ -82,18 +87,22 @@ extension MemoryPresenceStore {
         let cause = PresenceCause(of: operation, isNew: false, hasRecord: true)
         var (grace, held) = (grace, user(operation.user, at: now))
         var lost: MemoryUser.Connection?
+        var notBefore = operation.knowsLoss && operation.was != nil ? othersUntil(partition, at: now) : nil
         if held?.state(of: operation.connection) == nil, let was = lostConnection(operation, partition, at: now) {
-            if let held, held.wasSeen {
+            if let held, held.wasSeen, operation.isRepeated || held.status == .offline {
                 if held.status != .offline { keepEnd(held, Why(cause: cause, was), ended: ended, at: now) }
                 return held.version
             }
-            // Whoever was told that the user is gone knows it.
-            guard told == nil else { return 0 }
-            let user = held ?? makeUser(operation.user)
-            let version = nextVersion(of: user, floor: operation.versionFloor, partition, at: now)
-            user.become(was.state == .online ? .online : .away, at: was.since, version: version)
-            held = user
-            grace = max(grace, partitions[partition].lastSweep == nil ? timers.hold : partitions[partition].warmUntil.since(now))
+            if held?.wasSeen != true {
+                // Whoever was told that the user is gone knows it.
+                guard told == nil else { return 0 }
+                let user = held ?? makeUser(operation.user)
+                let version = nextVersion(of: user, floor: operation.versionFloor, partition, at: now)
+                user.become(was.state == .online ? .online : .away, at: was.since, version: version)
+                held = user
+                if operation.isRepeated, operation.isAsked || ago >= grace { grace = .zero }
+            }
+            notBefore = othersUntil(partition, at: now)
             lost = was
         }
         guard let user = held else { return 0 }
@@ -122,9 +131,10 @@ extension MemoryPresenceStore {
             // Whoever else is there may go, or be away, before it's back: it counts until then.
             user.wait(for: gone, until: now + grace, cause: why.cause)
             keepEnd(user, why, ended: ended, at: now)
+            if isOver, let notBefore { user.goodbye = notBefore }
             schedule(user, partition: partition)
             return user.version
-        } else if isOver && isToldLater(user, why, partition, ended: ended, at: now) {
+        } else if isOver && isToldLater(user, why, partition, ended: ended, notBefore: notBefore, at: now) {
             return user.version
         }
         if !user.hasConnections { bury(user, at: now) }
@@ -140,13 +150,17 @@ extension MemoryPresenceStore {
 
     /// What the store has lost, as its node knows it; nil where a connection that's missing doesn't say that it was lost, or it counted for nobody.
     private func lostConnection(_ operation: PresenceOperation, _ partition: Int, at now: Instant) -> MemoryUser.Connection? {
-        guard let was = operation.was, was != .invisible,
-            partitions[partition].lastSweep == nil || now < partitions[partition].warmUntil
-        else { return nil }
+        guard let was = operation.was, was != .invisible, othersUntil(partition, at: now) != nil else { return nil }
         let moment = milliseconds(at: now)
         return MemoryUser.Connection(
             connection: operation.connection, node: operation.node, device: operation.device, state: was,
             since: moment - min(moment, operation.age.milliseconds), leaseEnds: now)
+    }
+
+    /// Where data were lost: until when others may have to register again, so that nobody is declared offline by the ends of those who have.
+    private func othersUntil(_ partition: Int, at now: Instant) -> Instant? {
+        if partitions[partition].lastSweep == nil { return now + timers.hold }
+        return now < partitions[partition].warmUntil ? partitions[partition].warmUntil : nil
     }
 
     /// Of the ends of connections that counted the last one: ends come in any order, as a node may be late. A time to come was written by a clock
@@ -162,11 +176,13 @@ extension MemoryPresenceStore {
     }
 
     /// The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and
-    /// while others may still have to register again.
-    private func isToldLater(_ user: MemoryUser, _ why: Why, _ partition: Int, ended: Instant, at now: Instant) -> Bool {
-        let isHeld = now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
+    /// while others may still have to register again: until `notBefore`, where it's known that data were lost.
+    private func isToldLater(
+        _ user: MemoryUser, _ why: Why, _ partition: Int, ended: Instant, notBefore: Instant?, at now: Instant
+    ) -> Bool {
+        let isHeld = notBefore != nil || now < partitions[partition].holdUntil || now < partitions[partition].warmUntil
         guard isHeld || !user.awaited.isEmpty else { return false }
-        if user.awaited.isEmpty { user.goodbye = now }
+        if user.awaited.isEmpty || notBefore != nil { user.goodbye = notBefore ?? now }
         keepEnd(user, why, ended: ended, at: now)
         schedule(user, partition: partition)
         return true
@@ -236,9 +252,14 @@ extension MemoryPresenceStore {
             if hadConnections && !user.hasConnections && user.status == .offline { bury(user, at: now) }
             return false
         }
+        if user.aggregate == .offline, user.goodbye.map({ $0 > now }) ?? false {
+            // Others may still have to register again.
+            if let ended, let proved { keepEnd(user, Why(cause: .expired, ended), ended: proved, at: now) }
+            return false
+        }
         why.sweeper = nodeName
         // Whatever it led to: what is over must not come due again.
-        user.goodbye = nil
+        if waited { user.goodbye = nil }
         guard user.aggregate == .offline else {
             if user.aggregate != user.status {
                 let before = become(user.aggregate, user, why, floor: 0, seen: now, in: partition, at: now)

@@ -135,7 +135,7 @@ final class MemoryUser {
 
     var awaited: [Awaited] { more?.awaited ?? [] }
 
-    /// Since when the last one's goodbye waits for the next sweep, where others may still have to register again.
+    /// From when on a sweep may tell of the last one's end, where others may still have to register again; until then nobody is declared offline.
     var goodbye: Instant? {
         get { more?.goodbye }
         set { if more != nil || newValue != nil { add { $0.goodbye = newValue } } }

@@ -19,7 +19,8 @@ package struct PresenceEnd {
     /// What was told of the user since, if it was offline: written again with it.
     package var told: PresenceChange?
     /// How often it was refused when it was written again.
-    var refusals = 0
+    var refusals: UInt16 = 0
+    let partition: UInt16
 
     package init(
         user: Name, connection: Name, isClean: Bool, was: ConnectionState?, device: Name, cameAt: Instant, endedAt: Instant,
@@ -34,6 +35,7 @@ package struct PresenceEnd {
         self.endedAt = endedAt
         self.version = version
         self.at = at
+        partition = UInt16(Partition.of(user))
     }
 }
 
@@ -82,11 +84,18 @@ package struct PresenceEnds {
         giveUp(end.user)
     }
 
-    /// All that are remembered, oldest first, each with what was told of its user.
-    package func all() -> [PresenceEnd] {
-        (0..<queue.count).map { place in
+    /// All that are remembered, oldest first, each with what was told of its user. Of a user who was told as away since, or online, no end says
+    /// otherwise: others of theirs have been there.
+    package func all(of partition: Int? = nil) -> [PresenceEnd] {
+        (0..<queue.count).compactMap { place in
+            guard partition == nil || Int(queue[place].partition) == partition else { return nil }
             var end = queue[place]
-            if let told = users[end.user]?.told, told.status == .offline, told.version >= end.version { end.told = told }
+            guard let told = users[end.user]?.told, told.version >= end.version else { return end }
+            switch told.status {
+            case .offline: end.told = told
+            case .away: end.was = end.was.map { _ in .away }
+            case .online: end.was = end.was.map { _ in .online }
+            }
             return end
         }
     }

@@ -15,6 +15,14 @@ extension PresenceMachine {
         }
     }
 
+    /// The same where one partition's data are gone.
+    mutating func endAgain(of partition: Int) {
+        for end in ends.all(of: partition) {
+            ends.beginRepeating(end.user)
+            repeatEnd(end)
+        }
+    }
+
     private mutating func repeatEnd(_ end: PresenceEnd) {
         let partition = Partition.of(end.user)
         partitions[partition].endsAgain.append(end)
@@ -42,7 +50,7 @@ extension PresenceMachine {
             return PresenceOperation(
                 kind: .down(grace: timers.grace, ago: now.since(end.endedAt), told: end.told), user: end.user, connection: end.connection,
                 node: node, device: end.device.isEmpty ? DeviceName.standard(of: end.connection) : end.device, age: now.since(end.cameAt),
-                versionFloor: max(end.version, floor), isAsked: end.isClean, was: end.was)
+                versionFloor: max(end.version, floor), isAsked: end.isClean, was: end.was, knowsLoss: true, isRepeated: true)
         }
         let tag = open(.endAgain(partition: partition, ends: sent), at: now)
         actions.append(.apply(operations, partition: partition, tag: tag))

@@ -162,8 +162,8 @@ extension PresenceMachine {
         }
     }
 
-    /// A partition's data are gone, though the store was there all along: FLUSHALL, a key deleted by hand. Its connections are written again soon, and
-    /// whoever is watched is read again; who has no record when a hold has passed is gone. (Ends have nothing to end there.)
+    /// A partition's data are gone, though the store was there all along: FLUSHALL, a key deleted by hand. Its last ends and its connections are
+    /// written again soon, and whoever is watched is read again; who has no record when a hold has passed is gone.
     package mutating func lost(_ partition: Int, at now: Instant) {
         guard isUp, partitions.indices.contains(partition) else { return }
         soundSince = now
@@ -171,6 +171,7 @@ extension PresenceMachine {
         partitions[partition].isHurried = true
         partitions[partition].hasGap = true
         doubt(partition)
+        endAgain(of: partition)
         watches.hasGap = true
         settledAt = now + timers.refreshJitter + PresenceMachine.pace
     }

@@ -3,15 +3,22 @@ import HubWire
 
 // How connections' states reach the store.
 extension PresenceMachine {
-    /// Puts a connection in line if it needs an operation and may have one now. A close doesn't wait for the pace.
+    /// Puts a connection in line if it needs an operation and may have one now. The pace is for changes of state: a close doesn't wait for it, nor
+    /// does what the store has lost, since others may take the user for gone after a hold.
     mutating func queue(_ place: Int) {
         let connection = connections[place]
-        guard connection.errand == .none, connection.needsOperation, !connection.isCooling || connection.phase != .open, mayBeWritten(place)
+        guard connection.errand == .none, connection.needsOperation, !connection.isCooling || mayBeEarly(connection), mayBeWritten(place)
         else { return }
         connections[place].errand = .queued
         let partition = partition(of: place)
         partitions[partition].ready.append(Int32(place))
         activate(partition)
+    }
+
+    private func mayBeEarly(_ connection: PresenceConnection) -> Bool {
+        guard connection.phase == .open else { return true }
+        guard case .holds = connection.stored else { return false }
+        return connection.proof == .given
     }
 
     /// The same for one that has changed. Where it stands in line already it goes behind those who came since: the user's other device may be among
@@ -99,8 +106,10 @@ extension PresenceMachine {
         }
         connections[place].errand = connection.phase == .open ? .up(connection.state) : .down
         if connection.phase != .open { ends.expect(user.name) }
-        connections[place].isCooling = true
-        cooling.append((place: Int32(place), generation: connection.generation, until: now + PresenceMachine.pace))
+        if !connection.isCooling {
+            connections[place].isCooling = true
+            cooling.append((place: Int32(place), generation: connection.generation, until: now + PresenceMachine.pace))
+        }
         if connection.phase == .open, waiters[place] != nil {
             for index in waiters[place]!.list.indices { waiters[place]!.list[index].isCarried = true }
         }
@@ -109,13 +118,12 @@ extension PresenceMachine {
             kind: kind, user: user.name, connection: name, node: node,
             device: connection.device.isEmpty ? DeviceName.standard(of: name) : connection.device,
             age: now.since(connection.cameAt), versionFloor: user.floor, isAsked: isAsked(place),
-            isKnown: connection.phase == .open && connection.leasePlace >= 0, was: wasLost(connection, at: now))
+            isKnown: connection.phase == .open && connection.leasePlace >= 0, was: acknowledged(connection), knowsLoss: settledAt != nil)
     }
 
-    /// Of an end that was while the store was away, or just after: it may have lost the connection.
-    private func wasLost(_ connection: PresenceConnection, at now: Instant) -> ConnectionState? {
-        guard connection.phase != .open, connection.leasePlace == PresenceConnection.hadLease, connection.state != .invisible,
-            now.since(connection.lastActivity) >= .milliseconds(1) || isSettling(at: now)
+    /// Of an end: what the store may have lost.
+    private func acknowledged(_ connection: PresenceConnection) -> ConnectionState? {
+        guard connection.phase != .open, connection.leasePlace == PresenceConnection.hadLease, connection.state != .invisible
         else { return nil }
         return connection.state
     }

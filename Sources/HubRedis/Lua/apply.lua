@@ -1,17 +1,25 @@
 -- Connections up, changed, restored and down, of users of one partition.
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
---       hooks, then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
+--       hooks, 9 hold (ms), then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for (with a 'k' behind: of a connection that was acknowledged before, so that it's
--- back where it isn't there), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
+-- back where it isn't there; with an 'n' behind that: its node has seen the store lose data), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
 -- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms and, behind a colon, how many ms ago it
 -- ended, if any. Of an end that was written before, and may be lost, also :version:last seen of the offline that was told of it, if it was. Behind
--- an @ what this clock said when the call was made, as its node reckons, and behind a colon the grace of one that comes late. Where the connection
--- itself may be lost, behind a semicolon for how many ms others may come back after a loss of data, a semicolon, and a value as of '+'.
+-- an @ what this clock said when the call was made, as its node reckons, and behind a colon the grace of one that comes late. Of one that was
+-- acknowledged and counted, behind a semicolon 0, 1 where its node has seen the store lose data, or 2 where the end is written again, a semicolon,
+-- and a value as of '+'.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
 local versions = {}
 hookRules(ARGV[8], KEYS[6], KEYS[7])
+
+-- Where data were lost: until when others may have to register again, so that nobody is declared offline by the ends of those who have.
+local function othersUntil()
+  if not MARKS[4] then return now + tonumber(ARGV[9]) end
+  local warm = tonumber(MARKS[6] or '')
+  return warm and warm > now and warm or nil
+end
 
 local idly = {o = 'b', a = 'd', i = 'i'}
 
@@ -28,7 +36,8 @@ local function up(key, trail, kind, connection, sent, floor, user)
   redis.call('HSET', key, 'c:' .. connection, value)
   redis.call('PEXPIRE', key, userTTL)
   local isHidden, wasShown = isInvisible(value), held and not isInvisible(held)
-  local isKnown = string.sub(kind, 2) == 'k'
+  local isKnown = string.find(kind, 'k', 2, true)
+  local notBefore = string.find(kind, 'n', 2, true) and othersUntil()
   kind = string.sub(kind, 1, 1)
   if #awaited > 0 and not isHidden and not wasShown and kind ~= 'r' then comeBack(key, user, value, awaited) end
   if real ~= 'offline' then
@@ -41,7 +50,7 @@ local function up(key, trail, kind, connection, sent, floor, user)
     return fields.v
   elseif wasShown then
     -- Turning invisible is leaving.
-    if isToldLater(key, user, 'i', connection, value, awaited, now, fields.l) then return fields.v end
+    if isToldLater(key, user, 'i', connection, value, awaited, now, fields.l, notBefore) then return fields.v end
   elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
     return fields.v
@@ -66,8 +75,12 @@ local function up(key, trail, kind, connection, sent, floor, user)
     cause = idly[letter(value)]
   end
   note(trail, trailTTL, cause, state, v, now, '', place(connection, value))
-  -- A record that was lost is no transition.
-  if fields.s or kind ~= 'r' then event(user, fields.s, state, v, at) end
+  -- A record that was lost is no transition; but once others had their time to register again, watchers may have been told that the user is gone.
+  if fields.s or kind ~= 'r' then
+    event(user, fields.s, state, v, at)
+  elseif not othersUntil() then
+    event(user, state, state, v, at)
+  end
   return text(v)
 end
 
@@ -85,22 +98,23 @@ local function down(key, trail, kind, connection, value, floor, user)
   -- Somebody else's: the connection isn't in it.
   if not fields then return '0' end
   local cause = kind == 'x' and 'x' or 'l'
+  local loss, age, was = string.match(known, '^(%d);(%d+);(.*)$')
+  local notBefore = (not held or loss ~= '0') and was and othersUntil() or nil
   if not held then
-    local hold, age, was = string.match(known, '^(%d+);(%d+);(.*)$')
-    local warm = tonumber(MARKS[6] or '')
     -- Only where the partition's data are new does a connection that's missing say that it was lost.
-    if not was or warm and now >= warm or fields.s == 'offline' then return fields.v or '0' end
+    if not notBefore or fields.s == 'offline' then return fields.v or '0' end
     local since = text(now - tonumber(age))
     held = was .. since
-    if fields.s then
+    if fields.s and loss == '2' then
       keepEnd(key, fields.l, ended, cause, connection, held)
       return fields.v
+    elseif not fields.s then
+      -- Whoever was told that the user is gone knows it.
+      if told then return '0' end
+      fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(version(fields, floor, step))
+      redis.call('HSET', key, 's', fields.s, 'v', fields.v, 't', since)
+      if loss == '2' and (kind == 'x' or now - ended >= grace) then grace = 0 end
     end
-    -- Whoever was told that the user is gone knows it.
-    if told then return '0' end
-    fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(version(fields, floor, step))
-    redis.call('HSET', key, 's', fields.s, 'v', fields.v, 't', since)
-    grace = math.max(grace, (warm or now + tonumber(hold)) - now)
   end
   redis.call('HDEL', key, 'c:' .. connection)
   local before = fields.s or 'offline'
@@ -126,8 +140,9 @@ local function down(key, trail, kind, connection, value, floor, user)
   elseif grace > 0 and before ~= 'offline' then
     -- Whoever else is there may go, or be away, before it's back: it counts until then.
     await(key, userTTL, user, cause, connection, held, awaited, grace, ended, fields.l)
+    if real == 'offline' and notBefore then redis.call('ZADD', GRACE, text(notBefore), user) end
     return fields.v
-  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended, fields.l) then
+  elseif real == 'offline' and isToldLater(key, user, cause, connection, held, awaited, ended, fields.l, notBefore) then
     return fields.v
   end
   local at, where = now, place(connection, held)
@@ -146,7 +161,7 @@ local function down(key, trail, kind, connection, value, floor, user)
   return text(v)
 end
 
-local at = 9
+local at = 10
 for i = FIRST, #KEYS, 2 do
   local kind, connection, value, floor, user = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4]
   if kind == '-' or kind == 'x' then

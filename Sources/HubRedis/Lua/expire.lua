@@ -23,9 +23,10 @@ local function settle(key, trail, user, connection, at, cause)
   local tildes = #string.match(connection, '^~*')
   local wasAwaited = tildes > 0
   local isEnd = held and not wasAwaited and not isInvisible(held)
-  if isEnd and (real ~= 'offline' or #awaited > 0) then keepEnd(key, fields.l, at, cause, connection, held) end
-  -- Somebody else may still come back: what was told holds until then.
-  if real == 'offline' and #awaited > 0 then return end
+  -- Somebody else may still come back, or have to register again: what was told holds until then.
+  local isTooEarly = real == 'offline' and (#awaited > 0 or connection ~= '' and (tonumber(isInGrace(user) or '') or 0) > now)
+  if isEnd and (real ~= 'offline' or isTooEarly) then keepEnd(key, fields.l, at, cause, connection, held) end
+  if isTooEarly then return end
   -- Lost, or left, when that happened, not now.
   if wasAwaited then cause = tildes > 1 and 'x' or 'l' end
   if connection == '' or wasAwaited and state == 'offline' then

@@ -69,7 +69,7 @@ local function record(key, connection, value)
   return fields, connections, shown(fields.s, real, awaited), held, real, awaited
 end
 
--- Set by a goodbye that is told with the next sweep.
+-- Set by an end that is told with the next sweep, or later: until then nobody declares the user offline.
 local function isInGrace(user) return redis.call('ZSCORE', GRACE, user) end
 
 -- The largest version of the partition, where versions are rounded. It begins with the partition's first sweep (find), whose moment is nobody's.
@@ -179,12 +179,12 @@ local function comeBack(key, user, value, awaited)
 end
 
 -- The last that counted is gone, by a goodbye or because it's invisible now: is that to be told later? It is where one is awaited, and while
--- others may still have to register again.
-local function isToldLater(key, user, cause, connection, value, awaited, ended, last)
-  local isHeld = now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0)
+-- others may still have to register again: until `notBefore`, where it's known that data were lost.
+local function isToldLater(key, user, cause, connection, value, awaited, ended, last, notBefore)
+  local isHeld = notBefore or now < (tonumber(MARKS[5] or '') or 0) or now < (tonumber(MARKS[6] or '') or 0)
   if #awaited == 0 and not isHeld then return false end
   keepEnd(key, last, ended, cause, connection, value)
-  if #awaited == 0 then redis.call('ZADD', GRACE, text(now), user) end
+  if #awaited == 0 or notBefore then redis.call('ZADD', GRACE, text(notBefore or now), user) end
   return true
 end
 
