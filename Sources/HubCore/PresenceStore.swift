@@ -109,10 +109,13 @@ package struct PresenceOperation: Sendable, Equatable {
     package var knowsLoss: Bool
     /// An end that was acknowledged, and may have been lost since: where others have registered the user again it only counts for last seen.
     package var isRepeated: Bool
+    /// Of a repeated one: its user was told otherwise since, so that nobody waits for it beside others of theirs.
+    package var isOver: Bool
 
     package init(
         kind: Kind, user: Name, connection: Name, node: Name, device: Name, age: Span = .zero, versionFloor: UInt64, isAsked: Bool = false,
-        isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false
+        isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false,
+        isOver: Bool = false
     ) {
         self.kind = kind
         self.user = user
@@ -126,6 +129,7 @@ package struct PresenceOperation: Sendable, Equatable {
         self.was = was
         self.knowsLoss = knowsLoss
         self.isRepeated = isRepeated
+        self.isOver = isOver
     }
 }
 

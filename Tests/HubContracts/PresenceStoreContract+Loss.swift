@@ -80,6 +80,24 @@ extension PresenceStoreContract {
         #expect(nodes.1.read(users)?.changes.map(\.status) == [.away, .away, .away])
     }
 
+    @Sendable static func overBesideOthers(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let (beside, alone): (Name, Name) = ("over-1", "over-2")
+        var versions: [Name: UInt64] = [:]
+        for user in [beside, alone] { versions[user] = nodes.0.apply(.up(.online), user, phone) }
+        nodes.1.apply(.up(.away), beside, desk, device: "desk")
+        // Older data have the phone again; that its user is away without it had been told.
+        for user in [beside, alone] {
+            nodes.0.apply(
+                .down(grace: .milliseconds(400), ago: .milliseconds(900)), user, phone, floor: (versions[user] ?? 0) + 5_000_000,
+                was: .away, knowsLoss: true, isRepeated: true, isOver: true)
+        }
+        let changes = nodes.1.read([beside, alone])?.changes
+        #expect(changes?.map(\.status) == [.away, .online])
+        #expect(changes?.first?.version ?? 0 > (versions[beside] ?? 0) + 5_000_000)
+        #expect(sweep([alone], on: nodes, fixture) { nodes.1.recorder.states(of: alone) == [.online, .offline] })
+    }
+
     @Sendable static func restoredLate(_ fixture: any PresenceStoreFixture) {
         let nodes = PresenceNode.pair(fixture)
         let (soon, late): (Name, Name) = ("late-restored-1", "late-restored-2")

@@ -143,6 +143,58 @@ struct PresenceWatchTests {
         #expect(news(bench.actions()) == [change("alice", .offline, 40_000)])
     }
 
+    @Test("online is told as away when nodes had time to register again, if it's still so; at once where nothing was lost")
+    func halves() {
+        let bench = Bench()
+        bench.watch(["alice"])
+        bench.answer(bench.reads()[0].tag, [change("alice", .online, 10)])
+        _ = bench.actions()
+        func away(_ version: UInt64) -> [PresenceChange] {
+            bench.feed([change("alice", .away, version)])
+            return news(bench.actions())
+        }
+        func settled(_ users: [Name], _ status: PresenceStatus, _ version: UInt64) -> PresenceSnapshot {
+            PresenceSnapshot(changes: users.map { change($0, status, version) }, isWarming: false)
+        }
+        func back(_ version: UInt64) {
+            bench.feed([change("alice", .online, version)])
+            _ = bench.actions()
+        }
+        #expect(away(20) == [change("alice", .away, 20)])
+        back(30)
+        bench.machine.lost(Partition.of("alice"), at: bench.now)
+        #expect(away(40).isEmpty)
+        // What was registered last is what holds.
+        let settling = PresenceTimers().refreshJitter + PresenceMachine.pace
+        #expect(news(bench.pass(settling + .seconds(1)) { settled($0, .online, 50) }).isEmpty)
+        #expect(away(60) == [change("alice", .away, 60)])
+        back(70)
+        bench.machine.lost(Partition.of("alice"), at: bench.now)
+        #expect(away(80).isEmpty)
+        let told = news(bench.pass(settling + .seconds(1)) { settled($0, .away, 80) })
+        #expect(told == [change("alice", .away, 80)])
+    }
+
+    @Test("so it is where the store is back, until the next sweep has found its data")
+    func halvesUntilSwept() {
+        let bench = Bench()
+        bench.watch(["alice"])
+        bench.answer(bench.reads()[0].tag, [change("alice", .online, 10)])
+        bench.machine.storeHealth(.down("cut"), at: bench.now)
+        bench.machine.storeHealth(.up, at: bench.now)
+        _ = bench.actions()
+        bench.feed([change("alice", .away, 20)])
+        #expect(news(bench.actions()).isEmpty)
+        let sweeps = bench.pass(.seconds(2)) { users in
+            PresenceSnapshot(changes: users.map { change($0, .online, 30) }, isWarming: false)
+        }
+        for case .sweep(let partition, let tag) in sweeps {
+            bench.machine.swept(.success(0), partition: partition, tag: tag, at: bench.now)
+        }
+        bench.feed([change("alice", .away, 40)])
+        #expect(news(bench.actions()) == [change("alice", .away, 40)])
+    }
+
     @Test("unwatched by its last loop, a user is no longer followed, and read anew when watched again")
     func unwatches() {
         let bench = Bench()

@@ -3,6 +3,8 @@
 import signal
 import time
 
+import pytest
+
 from client import Client, statuses
 from hub import FAST, Hub, RedisServer, eventually, request
 
@@ -120,3 +122,26 @@ def test_who_was_told_as_gone_because_their_node_slept_through_a_loss_of_data_is
     for client in clients:
         client.leave()
     watcher.leave()
+
+
+@pytest.mark.parametrize("how", ["emptied", "restarted"])
+def test_who_is_online_is_not_told_as_away_because_that_device_of_theirs_was_registered_again_first(start, how):
+    redis = start(RedisServer)
+    one, two = (start(Hub, name=name, redis=redis.url, settings=SLOW) for name in ("one", "two"))
+    users = [f"u{number}" for number in range(60)]
+    clients = [Client(one, user, device="phone") for user in users] + [Client(two, user, device="laptop", status="away") for user in users]
+    time.sleep(2)
+    watchers = watching((one, two), users, dict.fromkeys(users, "online"))
+    if how == "emptied":
+        assert redis.command("FLUSHALL") == "+OK"
+    else:
+        redis.kill()
+        start(RedisServer, port=redis.port)
+    for news in gathered(watchers, 7):
+        assert {user: told for user in users if (told := statuses(news, user))} == {}
+    for client in clients[:60]:
+        client.leave()
+    for watcher in watchers:
+        until(watcher, dict.fromkeys(users, "away"))
+    for client in clients[60:] + watchers:
+        client.leave()

@@ -18,6 +18,8 @@ package struct PresenceEnd {
     package var at: Instant
     /// What was told of the user since, if it was offline: written again with it.
     package var told: PresenceChange?
+    /// The user was told in another state since.
+    package var isOver = false
     /// How often it was refused when it was written again.
     var refusals: UInt16 = 0
     let partition: UInt16
@@ -96,6 +98,7 @@ package struct PresenceEnds {
             case .away: end.was = end.was.map { _ in .away }
             case .online: end.was = end.was.map { _ in .online }
             }
+            end.isOver = end.isClean || told.version > end.version
             return end
         }
     }

@@ -107,6 +107,7 @@ extension PresenceMachine {
     package mutating func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag, at now: Instant) {
         guard owns(tag), case .sweep(let partition)? = requests.removeValue(forKey: tag.low) else { return }
         partitions[partition].isSweeping = false
+        if case .success = result { partitions[partition].mayBeNew = false }
     }
 
     package mutating func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag, at now: Instant) {
@@ -142,6 +143,7 @@ extension PresenceMachine {
                 partitions[partition].nextSweep = now + chance.span(in: .zero..<timers.sweepInterval.scaled(by: 2))
                 // The feeds may have said what we didn't hear.
                 partitions[partition].hasGap = true
+                partitions[partition].mayBeNew = wasUp
                 doubt(partition)
             }
             watches.hasGap = true
@@ -174,6 +176,7 @@ extension PresenceMachine {
         endAgain(of: partition)
         watches.hasGap = true
         settledAt = now + timers.refreshJitter + PresenceMachine.pace
+        partitions[partition].newUntil = settledAt
     }
 
     /// The store has no room for anything new, or has again. What was refused meanwhile goes out again within `pace`.

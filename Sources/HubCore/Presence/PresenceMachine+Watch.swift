@@ -76,6 +76,7 @@ extension PresenceMachine {
             ends.told(change)
             guard let place = users.place(of: change.user) else { continue }
             judge(change, of: place, at: now)
+            if mayBeHalf(change, of: place, at: now) { continue }
             learn(change, of: place, news: &news)
         }
         if !news.isEmpty { actions.append(.changed(news)) }
@@ -112,6 +113,10 @@ extension PresenceMachine {
         while let next = watches.retries.first, next.at <= now {
             _ = watches.retries.popFirst()
             if let place = users.place(of: next.user), users[place].isWatched, users[place].batch == 0 { readAgain(place) }
+        }
+        while let next = watches.halves.first, next.at <= now {
+            _ = watches.halves.popFirst()
+            if let place = users.place(of: next.user), users[place].isWatched, !watches.isUnsent(users[place].batch) { readAgain(place) }
         }
         while let next = watches.suspects.first, next.at <= now {
             _ = watches.suspects.popFirst()
@@ -177,6 +182,7 @@ extension PresenceMachine {
         let contradicts = isMissing && users[place].version > 0 && users[place].status != .offline
         let isBehind = !isMissing && change.version < users[place].version && change.status != users[place].status
         guard contradicts || isBehind || (isMissing && isWarming) else {
+            if mayBeHalf(change, of: place, at: now) { return }
             users[place].knowledge = .current
             learn(change, of: place, news: &news)
             return
@@ -200,6 +206,20 @@ extension PresenceMachine {
         } else {
             suspect(place, at: now)
         }
+    }
+
+    /// Who was online and is away, while nodes may still have to register again: perhaps only the device that is away was so far. Told once they had
+    /// their time, if it's still so: read again then.
+    private mutating func mayBeHalf(_ change: PresenceChange, of place: Int, at now: Instant) -> Bool {
+        guard users[place].isWatched, users[place].status == .online, change.status == .away, change.version > users[place].version
+        else { return false }
+        let partition = partitions[Int(users[place].partition)]
+        // Whether its data are others shows with the next sweep.
+        let known = partition.newUntil ?? .init(nanoseconds: 0)
+        let until = partition.mayBeNew ? max(known, settledAt ?? known) : known
+        guard now < until else { return false }
+        watches.halves.append((user: users[place].name, at: until))
+        return true
     }
 
     private mutating func suspect(_ place: Int, at now: Instant) {

@@ -96,6 +96,10 @@ package struct PresenceMachine: ~Copyable {
         var hasGap = false
         /// Leases may have ended that no refresh was refused for yet: `doubtEndsWith` is the refresh whose answer says which (0: not sent yet).
         var isDoubtful = false
+        /// The store is back, and it isn't known yet whether with its data.
+        var mayBeNew = false
+        /// It has lost its data: until then nodes may still have to register again.
+        var newUntil: Instant?
         var doubtEndsWith: UInt64 = 0
         /// The next heartbeat is out of turn, after the store came back or refused; then the partition goes to its own place in the period.
         var isHurried = false

@@ -12,6 +12,8 @@ struct WatchQueue {
     /// Users to be read again at a time, in order of it: after a failed read, and after a hold.
     var retries = Queue<(user: Name, at: Instant)>()
     var suspects = Queue<(user: Name, at: Instant)>()
+    /// Users who may be shown by one of their devices alone, to be read again when all nodes had time to register theirs.
+    var halves = Queue<(user: Name, at: Instant)>()
     var inFlight = 0
     /// Some partition's feed has one: its watched users are to be read again.
     var hasGap = false

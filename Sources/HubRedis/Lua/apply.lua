@@ -2,12 +2,12 @@
 -- ARGV: 1 lease, 2 user ttl, 3 tombstone ttl (ms each), 4 new epoch, 5 tag, 6 trail ttl (ms; 0: no trail), 7 step of versions (µs), 8 rules of
 --       hooks, 9 hold (ms), then for each operation (its user's record and trail in KEYS): kind, connection, value, version floor, user
 -- Kinds: '+' up, 's' up with a state that the client asked for (with a 'k' behind: of a connection that was acknowledged before, so that it's
--- back where it isn't there; with an 'n' behind that: its node has seen the store lose data), 'r' restored, '-' lost, 'x' left by a goodbye. Value: of '+', 's' and 'r' how many ms the connection has been there, a
--- semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms and, behind a colon, how many ms ago it
+-- back where it isn't there; with an 'n' behind that: its node has seen the store lose data), 'r' restored, '-' lost, 'x' left by a goodbye.
+-- Value: of '+', 's' and 'r' how many ms the connection has been there, a semicolon, and what the record keeps of it but for the last, when it came; of '-' and 'x' grace in ms and, behind a colon, how many ms ago it
 -- ended, if any. Of an end that was written before, and may be lost, also :version:last seen of the offline that was told of it, if it was. Behind
 -- an @ what this clock said when the call was made, as its node reckons, and behind a colon the grace of one that comes late. Of one that was
--- acknowledged and counted, behind a semicolon 0, 1 where its node has seen the store lose data, or 2 where the end is written again, a semicolon,
--- and a value as of '+'.
+-- acknowledged and counted, behind a semicolon 0, 1 where its node has seen the store lose data, or 2 where the end is written again (3: and its
+-- user was told otherwise since), a semicolon, and a value as of '+'.
 -- Reply: the version of each user after its operation; '!' and the error for one that was refused, because memory is full or the user's record
 -- is somebody else's. Nothing of it has happened then.
 local lease, userTTL, tombstoneTTL, trailTTL, step = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[6], tonumber(ARGV[7])
@@ -99,13 +99,14 @@ local function down(key, trail, kind, connection, value, floor, user)
   if not fields then return '0' end
   local cause = kind == 'x' and 'x' or 'l'
   local loss, age, was = string.match(known, '^(%d);(%d+);(.*)$')
+  local isRepeated = loss == '2' or loss == '3'
   local notBefore = (not held or loss ~= '0') and was and othersUntil() or nil
   if not held then
     -- Only where the partition's data are new does a connection that's missing say that it was lost.
     if not notBefore or fields.s == 'offline' then return fields.v or '0' end
     local since = text(now - tonumber(age))
     held = was .. since
-    if fields.s and loss == '2' then
+    if fields.s and isRepeated then
       keepEnd(key, fields.l, ended, cause, connection, held)
       return fields.v
     elseif not fields.s then
@@ -113,7 +114,7 @@ local function down(key, trail, kind, connection, value, floor, user)
       if told then return '0' end
       fields.s, fields.v = letter(held) == 'o' and 'online' or 'away', text(version(fields, floor, step))
       redis.call('HSET', key, 's', fields.s, 'v', fields.v, 't', since)
-      if loss == '2' and (kind == 'x' or now - ended >= grace) then grace = 0 end
+      if isRepeated and (kind == 'x' or now - ended >= grace) then grace = 0 end
     end
   end
   redis.call('HDEL', key, 'c:' .. connection)
@@ -134,6 +135,8 @@ local function down(key, trail, kind, connection, value, floor, user)
     event(user, fields.s, 'offline', told, tonumber(toldAt))
     return text(told)
   end
+  -- Beside others: it was told then, and is lost.
+  if loss == '3' and real ~= 'offline' then grace = 0 end
   if isInvisible(held) then
     -- It isn't the one that is waited for.
     if real == 'offline' and (#awaited > 0 or isInGrace(user)) then return fields.v end
