@@ -8,15 +8,9 @@ extension PresenceMachine {
 
     /// The store is back, perhaps without its last writes: whatever ended shortly before is written again, before anything else is written or
     /// read. Where nothing was lost that changes nothing, at the cost of an operation for each.
-    mutating func endAgain() {
-        for end in ends.all() {
-            ends.beginRepeating(end.user)
-            repeatEnd(end)
-        }
-    }
-
-    /// The same where one partition's data are gone.
-    mutating func endAgain(of partition: Int) {
+    ///
+    /// `partition`: of that one alone, whose data are gone.
+    mutating func endAgain(of partition: Int? = nil) {
         for end in ends.all(of: partition) {
             ends.beginRepeating(end.user)
             repeatEnd(end)
@@ -24,7 +18,7 @@ extension PresenceMachine {
     }
 
     private mutating func repeatEnd(_ end: PresenceEnd) {
-        let partition = Partition.of(end.user)
+        let partition = Int(end.partition)
         partitions[partition].endsAgain.append(end)
         activate(partition)
     }
