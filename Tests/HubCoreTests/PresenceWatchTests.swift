@@ -195,6 +195,29 @@ struct PresenceWatchTests {
         #expect(news(bench.actions()) == [change("alice", .away, 40)])
     }
 
+    @Test(
+        "so it is after a hole in the feed, until a sweep that's asked at once says whether the data are lost", arguments: [false, true])
+    func halvesAfterAHole(isLost: Bool) throws {
+        let bench = Bench()
+        let partition = Partition.of("alice")
+        bench.watch(["alice"])
+        func pass(_ span: Span, _ status: PresenceStatus, _ version: UInt64) -> (sweeps: [RequestTag], news: [PresenceChange]) {
+            let actions = bench.pass(span) { PresenceSnapshot(changes: $0.map { change($0, status, version) }, isWarming: false) }
+            return (actions.compactMap { if case .sweep(partition, let tag) = $0 { tag } else { nil } }, news(actions))
+        }
+        // Under way when the hole is heard of, so that it may be from before a loss.
+        let old = try #require(pass(.seconds(5), .online, 10).sweeps.first)
+        bench.feed([change("alice", .away, 20)], gap: true)
+        #expect(news(bench.actions()).isEmpty)
+        bench.machine.swept(.success(0), partition: partition, tag: old, at: bench.now)
+        let asked = pass(.milliseconds(100), .away, 20)
+        #expect(asked.news.isEmpty)
+        let tag = try #require(asked.sweeps.first)
+        if isLost { bench.machine.lost(partition, at: bench.now) }
+        bench.machine.swept(.success(0), partition: partition, tag: tag, at: bench.now)
+        #expect(pass(.milliseconds(200), .away, 20).news == (isLost ? [] : [change("alice", .away, 20)]))
+    }
+
     @Test("unwatched by its last loop, a user is no longer followed, and read anew when watched again")
     func unwatches() {
         let bench = Bench()
@@ -241,8 +264,8 @@ struct PresenceWatchTests {
         bench.machine.changed([], partition: partition, gap: true, at: bench.now)
         let read = bench.reads()
         #expect(read.map(\.users) == [users.filter { Partition.of($0) == partition }])
-        bench.answer(read[0].tag, read[0].users.map { change($0, $0 == users[0] ? .away : .online, $0 == users[0] ? 15 : 10) })
-        #expect(news(bench.actions()) == [change(users[0], .away, 15)])
+        bench.answer(read[0].tag, read[0].users.map { change($0, $0 == users[0] ? .offline : .online, $0 == users[0] ? 15 : 10) })
+        #expect(news(bench.actions()) == [change(users[0], .offline, 15)])
     }
 
     @Test("without the store a watch is answered with what is known, as stale, and read when the store is back")

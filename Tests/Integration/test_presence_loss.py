@@ -145,3 +145,27 @@ def test_who_is_online_is_not_told_as_away_because_that_device_of_theirs_was_reg
         until(watcher, dict.fromkeys(users, "away"))
     for client in clients[60:] + watchers:
         client.leave()
+
+
+def test_who_turns_one_of_two_devices_away_before_a_loss_is_noticed_is_not_told_as_away(start):
+    redis = start(RedisServer)
+    # The timers by default: each node sweeps a partition every 0.75 to 2.25 s.
+    one, two, third = (start(Hub, name=name, redis=redis.url) for name in ("one", "two", "three"))
+    users = [f"u{number}" for number in range(40)]
+    phones = [Client(one, user, device="phone") for user in users]
+    laptops = [Client(one, user, device="laptop") for user in users]
+    time.sleep(2)
+    watchers = watching((one, two, third), users, dict.fromkeys(users, "online"))
+    assert redis.command("FLUSHALL") == "+OK"
+    for laptop in laptops:
+        laptop.request("presence", payload={"status": "away"})
+        time.sleep(0.02)
+    for news in gathered(watchers, 9):
+        assert {user: told for user in users if (told := statuses(news, user))} == {}
+    # Long after: at once.
+    for phone in phones:
+        phone.leave()
+    for watcher in watchers:
+        until(watcher, dict.fromkeys(users, "away"))
+    for client in laptops + watchers:
+        client.leave()

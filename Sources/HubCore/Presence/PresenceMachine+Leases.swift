@@ -98,16 +98,32 @@ extension PresenceMachine {
 
     /// Every node sweeps every partition; the more nodes, the rarer each, down to what one of them alone must do.
     private mutating func sweep(_ partition: Int, at now: Instant) {
-        partitions[partition].nextSweep = now + chance.span(in: timers.pauses(between: timers.sweepInterval, nodes: nodes.count))
         guard !partitions[partition].isSweeping else { return }
+        partitions[partition].nextSweep = now + chance.span(in: timers.pauses(between: timers.sweepInterval, nodes: nodes.count))
         partitions[partition].isSweeping = true
         actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))
     }
 
     package mutating func swept(_ result: Result<Int, WireError>, partition: Int, tag: RequestTag, at now: Instant) {
         guard owns(tag), case .sweep(let partition)? = requests.removeValue(forKey: tag.low) else { return }
+        let isOld = partitions[partition].isSweepOld
         partitions[partition].isSweeping = false
-        if case .success = result { partitions[partition].mayBeNew = false }
+        partitions[partition].isSweepOld = false
+        guard case .success = result, !isOld else { return }
+        partitions[partition].unsureUntil = nil
+        guard partitions[partition].hasHalves else { return }
+        partitions[partition].hasHalves = false
+        partitions[partition].hasGap = true
+        watches.hasGap = true
+    }
+
+    /// The partition's feed has a hole: that of a message that was lost, or all data were. The next sweep says which, so it comes at once.
+    mutating func askWhetherLost(_ partition: Int, at now: Instant) {
+        partitions[partition].isSweepOld = partitions[partition].isSweeping
+        // One that is being asked about already has its sweep, after an outage in its turn.
+        guard partitions[partition].unsureUntil.map({ $0 <= now }) ?? true else { return }
+        partitions[partition].unsureUntil = now + PresenceMachine.pace
+        partitions[partition].nextSweep = now
     }
 
     package mutating func nodes(_ result: Result<[NodeEntry], WireError>, tag: RequestTag, at now: Instant) {
@@ -143,7 +159,7 @@ extension PresenceMachine {
                 partitions[partition].nextSweep = now + chance.span(in: .zero..<timers.sweepInterval.scaled(by: 2))
                 // The feeds may have said what we didn't hear.
                 partitions[partition].hasGap = true
-                partitions[partition].mayBeNew = wasUp
+                partitions[partition].unsureUntil = wasUp ? now + timers.refreshJitter + PresenceMachine.pace : nil
                 doubt(partition)
             }
             watches.hasGap = true

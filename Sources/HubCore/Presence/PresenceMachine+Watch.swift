@@ -70,6 +70,7 @@ extension PresenceMachine {
         if gap && partitions.indices.contains(partition) {
             partitions[partition].hasGap = true
             watches.hasGap = true
+            askWhetherLost(partition, at: now)
         }
         var news: [PresenceChange] = []
         for change in changes {
@@ -213,11 +214,11 @@ extension PresenceMachine {
     private mutating func mayBeHalf(_ change: PresenceChange, of place: Int, at now: Instant) -> Bool {
         guard users[place].isWatched, users[place].status == .online, change.status == .away, change.version > users[place].version
         else { return false }
-        let partition = partitions[Int(users[place].partition)]
-        // Whether its data are others shows with the next sweep.
-        let known = partition.newUntil ?? .init(nanoseconds: 0)
-        let until = partition.mayBeNew ? max(known, settledAt ?? known) : known
+        let partition = Int(users[place].partition)
+        let never = Instant(nanoseconds: 0)
+        let until = max(partitions[partition].newUntil ?? never, partitions[partition].unsureUntil ?? never)
         guard now < until else { return false }
+        partitions[partition].hasHalves = true
         watches.halves.append((user: users[place].name, at: until))
         return true
     }

@@ -96,8 +96,12 @@ package struct PresenceMachine: ~Copyable {
         var hasGap = false
         /// Leases may have ended that no refresh was refused for yet: `doubtEndsWith` is the refresh whose answer says which (0: not sent yet).
         var isDoubtful = false
-        /// The store is back, and it isn't known yet whether with its data.
-        var mayBeNew = false
+        /// The store is back, or its feed had a hole: until then, or the next sweep, it isn't known whether it has lost its data.
+        var unsureUntil: Instant?
+        /// The sweep under way may be from before that.
+        var isSweepOld = false
+        /// Watched users who are away since may be told as soon as it's known that nothing is lost.
+        var hasHalves = false
         /// It has lost its data: until then nodes may still have to register again.
         var newUntil: Instant?
         var doubtEndsWith: UInt64 = 0
