@@ -104,18 +104,27 @@ package struct PresenceOperation: Sendable, Equatable {
     /// Of an end: what the store had acknowledged of the connection, unless it was invisible. Where it knows nothing of it and its data are new, it
     /// has lost it, and the connection ends as if it were there.
     package var was: ConnectionState?
-    /// The node has seen the store come back, or without data: where these are new, others may have to register again, and nobody is declared
-    /// offline by an end before they had the time.
-    package var knowsLoss: Bool
-    /// An end that was acknowledged, and may have been lost since: where others have registered the user again it only counts for last seen.
-    package var isRepeated: Bool
-    /// Of a repeated one: its user was told otherwise since, so that nobody waits for it beside others of theirs.
-    package var isOver: Bool
+    package var loss: Loss
+
+    /// What the node knows of data that the store may have lost. Each has what stands before it too.
+    package enum Loss: UInt8, Sendable {
+        case none
+        /// The store came back, or without data: where these are new, others may have to register again, and nobody is declared offline by an
+        /// end before they had the time.
+        case seen
+        /// The operation is an end that was acknowledged, and may have been lost since: where others have registered the user again it only
+        /// counts for last seen.
+        case repeated
+        /// Its user was told otherwise since, so that nobody waits for it beside others of theirs.
+        case over
+    }
+
+    package var knowsLoss: Bool { loss != .none }
+    package var isRepeated: Bool { loss == .repeated || loss == .over }
 
     package init(
         kind: Kind, user: Name, connection: Name, node: Name, device: Name, age: Span = .zero, versionFloor: UInt64, isAsked: Bool = false,
-        isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false,
-        isOver: Bool = false
+        isKnown: Bool = false, was: ConnectionState? = nil, loss: Loss = .none
     ) {
         self.kind = kind
         self.user = user
@@ -127,9 +136,7 @@ package struct PresenceOperation: Sendable, Equatable {
         self.isAsked = isAsked
         self.isKnown = isKnown
         self.was = was
-        self.knowsLoss = knowsLoss
-        self.isRepeated = isRepeated
-        self.isOver = isOver
+        self.loss = loss
     }
 }
 

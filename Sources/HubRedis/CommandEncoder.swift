@@ -286,7 +286,7 @@ final class CommandEncoder {
             append(":", timers.grace.milliseconds)
         }
         if let was = operation.was {
-            append(";", operation.isOver ? 3 : operation.isRepeated ? 2 : operation.knowsLoss ? 1 : 0)
+            append(";", UInt64(operation.loss.rawValue))
             scratch.append(UInt8(ascii: ";"))
             ConnectionValue.append(state: was, node: operation.node, device: operation.device, age: operation.age, to: &scratch)
         }

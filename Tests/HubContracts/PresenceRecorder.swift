@@ -97,24 +97,22 @@ final class PresenceNode {
 
     func operation(
         _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone",
-        age: Span = .zero, isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false,
-        isOver: Bool = false
+        age: Span = .zero, isKnown: Bool = false, was: ConnectionState? = nil, loss: PresenceOperation.Loss = .none
     ) -> PresenceOperation {
         PresenceOperation(
             kind: kind, user: user, connection: connection, node: incarnation, device: device, age: age, versionFloor: floor,
-            isAsked: isAsked, isKnown: isKnown, was: was, knowsLoss: knowsLoss, isRepeated: isRepeated, isOver: isOver)
+            isAsked: isAsked, isKnown: isKnown, was: was, loss: loss)
     }
 
     /// The version after one operation; nil when it was refused or not answered.
     @discardableResult
     func apply(
         _ kind: PresenceOperation.Kind, _ user: Name, _ connection: Name, floor: UInt64 = 0, isAsked: Bool = false, device: Name = "phone",
-        age: Span = .zero, isKnown: Bool = false, was: ConnectionState? = nil, knowsLoss: Bool = false, isRepeated: Bool = false,
-        isOver: Bool = false
+        age: Span = .zero, isKnown: Bool = false, was: ConnectionState? = nil, loss: PresenceOperation.Loss = .none
     ) -> UInt64? {
         let operation = operation(
             kind, user, connection, floor: floor, isAsked: isAsked, device: device, age: age, isKnown: isKnown, was: was,
-            knowsLoss: knowsLoss, isRepeated: isRepeated, isOver: isOver)
+            loss: loss)
         let tag = call { store.apply([operation], partition: Partition.of(user), tag: $0, at: fixture.now) }
         _ = fixture.run { recorder.applied[tag] != nil }
         guard case .success(let versions)? = recorder.applied[tag], versions.count == 1 else { return nil }

@@ -28,12 +28,12 @@ extension PresenceStoreContract {
         let (stays, lost, hides, early): (Name, Name, Name, Name) = ("amid-1", "amid-2", "amid-3", "amid-4")
         let versions = half([stays, lost, hides, early], nodes, fixture)
         // Before anybody has swept, and found out.
-        nodes.1.apply(.down(grace: .zero), early, desk, isAsked: true, device: "desk", was: .online, knowsLoss: true)
+        nodes.1.apply(.down(grace: .zero), early, desk, isAsked: true, device: "desk", was: .online, loss: .seen)
         sweep([stays, lost, hides, early], on: nodes, fixture, turns: 2)
         for user in [stays, lost] {
-            nodes.1.apply(.down(grace: .zero), user, desk, isAsked: true, device: "desk", was: .online, knowsLoss: true)
+            nodes.1.apply(.down(grace: .zero), user, desk, isAsked: true, device: "desk", was: .online, loss: .seen)
         }
-        nodes.1.apply(.up(.invisible), hides, desk, isAsked: true, device: "desk", knowsLoss: true)
+        nodes.1.apply(.up(.invisible), hides, desk, isAsked: true, device: "desk", loss: .seen)
         // A hasn't seen the loss, and hadn't registered this one again.
         nodes.0.apply(.down(grace: .milliseconds(200)), lost, phone, was: .online)
         sweep([stays, lost, hides, early], on: nodes, fixture, turns: 5)
@@ -50,7 +50,7 @@ extension PresenceStoreContract {
         for user in [stays, hides, early] {
             #expect(!nodes.1.recorder.states(of: user).contains(.offline), "\(user)")
             // The data aren't new any more: a goodbye is one at once.
-            nodes.0.apply(.down(grace: .zero), user, phone, isAsked: true, was: .online, knowsLoss: true)
+            nodes.0.apply(.down(grace: .zero), user, phone, isAsked: true, was: .online, loss: .seen)
             #expect(fixture.run { nodes.1.recorder.states(of: user).last == .offline }, "\(user)")
         }
     }
@@ -64,8 +64,7 @@ extension PresenceStoreContract {
         // All were online, and what they had besides is away.
         func end(_ user: Name, ago: UInt64, isAsked: Bool) {
             nodes.0.apply(
-                .down(grace: .seconds(1), ago: .milliseconds(ago)), user, phone, isAsked: isAsked, was: .online, knowsLoss: true,
-                isRepeated: true)
+                .down(grace: .seconds(1), ago: .milliseconds(ago)), user, phone, isAsked: isAsked, was: .online, loss: .repeated)
         }
         end(goodbye, ago: 10, isAsked: true)
         end(over, ago: 1_100, isAsked: false)
@@ -90,7 +89,7 @@ extension PresenceStoreContract {
         for user in [beside, alone] {
             nodes.0.apply(
                 .down(grace: .milliseconds(400), ago: .milliseconds(900)), user, phone, floor: (versions[user] ?? 0) + 5_000_000,
-                was: .away, knowsLoss: true, isRepeated: true, isOver: true)
+                was: .away, loss: .over)
         }
         let changes = nodes.1.read([beside, alone])?.changes
         #expect(changes?.map(\.status) == [.away, .online])

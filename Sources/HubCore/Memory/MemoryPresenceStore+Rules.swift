@@ -125,7 +125,7 @@ extension MemoryPresenceStore {
             return user.version
         }
         // Beside others: it was told then, and is lost.
-        if operation.isOver && !isOver { grace = .zero }
+        if operation.loss == .over && !isOver { grace = .zero }
         if gone.state == .invisible {
             // It isn't the one that is waited for.
             if isOver && (!user.awaited.isEmpty || user.goodbye != nil) { return user.version }

@@ -44,8 +44,8 @@ extension PresenceMachine {
             return PresenceOperation(
                 kind: .down(grace: timers.grace, ago: now.since(end.endedAt), told: end.told), user: end.user, connection: end.connection,
                 node: node, device: end.device.isEmpty ? DeviceName.standard(of: end.connection) : end.device, age: now.since(end.cameAt),
-                versionFloor: max(end.version, floor), isAsked: end.isClean, was: end.was, knowsLoss: true, isRepeated: true,
-                isOver: end.isOver)
+                versionFloor: max(end.version, floor), isAsked: end.isClean, was: end.was,
+                loss: end.isOver ? .over : .repeated)
         }
         let tag = open(.endAgain(partition: partition, ends: sent), at: now)
         actions.append(.apply(operations, partition: partition, tag: tag))

@@ -118,7 +118,8 @@ extension PresenceMachine {
             kind: kind, user: user.name, connection: name, node: node,
             device: connection.device.isEmpty ? DeviceName.standard(of: name) : connection.device,
             age: now.since(connection.cameAt), versionFloor: user.floor, isAsked: isAsked(place),
-            isKnown: connection.phase == .open && connection.leasePlace >= 0, was: acknowledged(connection), knowsLoss: settledAt != nil)
+            isKnown: connection.phase == .open && connection.leasePlace >= 0, was: acknowledged(connection),
+            loss: settledAt == nil ? .none : .seen)
     }
 
     /// Of an end: what the store may have lost.
