@@ -98,8 +98,8 @@ extension PresenceMachine {
 
     /// Every node sweeps every partition; the more nodes, the rarer each, down to what one of them alone must do.
     private mutating func sweep(_ partition: Int, at now: Instant) {
-        guard !partitions[partition].isSweeping else { return }
         partitions[partition].nextSweep = now + chance.span(in: timers.pauses(between: timers.sweepInterval, nodes: nodes.count))
+        guard !partitions[partition].isSweeping else { return }
         partitions[partition].isSweeping = true
         actions.append(.sweep(partition: partition, tag: open(.sweep(partition: partition), at: now)))
     }
@@ -109,7 +109,11 @@ extension PresenceMachine {
         let isOld = partitions[partition].isSweepOld
         partitions[partition].isSweeping = false
         partitions[partition].isSweepOld = false
-        guard case .success = result, !isOld else { return }
+        guard case .success = result else { return }
+        if isOld {
+            partitions[partition].nextSweep = now
+            return
+        }
         partitions[partition].unsureUntil = nil
         guard partitions[partition].hasHalves else { return }
         partitions[partition].hasHalves = false
