@@ -165,6 +165,25 @@ struct PresenceMachineLossTests {
         #expect(applied.count <= 4 && applied.dropFirst().allSatisfy { $0.kind == .up(.away) }, "\(applied.map(\.kind))")
     }
 
+    @Test("a client's change doesn't wait for what was written again after a reconnect, presence.md pace")
+    func restoringStartsNoPace() {
+        let bench = PresenceMachineBench()
+        bench.connect("c-1")
+        _ = bench.operations(over: .seconds(6))
+        bench.machine.storeHealth(.down("reset"), at: bench.now)
+        bench.machine.storeHealth(.up, at: bench.now)
+        let probes = bench.actions().compactMap { if case .probe(let connection) = $0 { connection } else { nil } }
+        #expect(probes == ["c-1"])
+        bench.machine.proved(connection: "c-1", at: bench.now)
+        #expect(bench.operations(over: .milliseconds(100)).map(\.kind) == [.restore(.online)])
+        bench.request(.away, "c-1", tag: 1)
+        #expect(bench.operations(over: .milliseconds(50)).map(\.kind) == [.up(.away)])
+        // The client's own next one does.
+        bench.request(.online, "c-1", tag: 2)
+        #expect(bench.operations(over: .milliseconds(1_850)).isEmpty)
+        #expect(bench.operations(over: .milliseconds(200)).map(\.kind) == [.up(.online)])
+    }
+
     @Test("of ends only so many are kept, the last ones, and for 30 s")
     func endsAreBounded() {
         var ends = PresenceEnds()

@@ -64,7 +64,7 @@ struct PresenceConnection {
     var stored = Stored.never
     var errand = Errand.none
     var proof = Proof.fine
-    /// An operation went out less than `PresenceMachine.pace` ago.
+    /// A change went out less than `PresenceMachine.pace` ago, or anything was refused.
     var isCooling = false
     /// A call that it was in was refused for one of its users: it's tried on its own, so that it doesn't keep others out.
     var isAlone = false
@@ -84,6 +84,13 @@ struct PresenceConnection {
     }
 
     var needsOperation: Bool { phase != .open || stored != .holds(state) || proof == .given }
+    /// Its next operation only writes again what the store held.
+    var restores: Bool { phase == .open && proof == .given && stored == .holds(state) }
+    /// The operation under way is such a one.
+    var isRestoring: Bool {
+        guard case .up(let state) = errand else { return false }
+        return proof == .given && stored == .holds(state)
+    }
 }
 
 /// All connections of the node, in dense slots that are used again.

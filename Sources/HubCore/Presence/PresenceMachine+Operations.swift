@@ -99,17 +99,13 @@ extension PresenceMachine {
         switch connection.phase {
         case .leaving: kind = .down(grace: .zero, ago: now.since(connection.lastActivity))
         case .left, .lost: kind = .down(grace: timers.grace, ago: now.since(connection.lastActivity))
-        case .open:
-            // A restoring writes no event for a lost record, so it may carry only what was known before.
-            let isRestore = connection.proof == .given && connection.stored == .holds(connection.state)
-            kind = isRestore ? .restore(connection.state) : .up(connection.state)
+        // A restoring writes no event for a lost record, so it may carry only what was known before.
+        case .open: kind = connection.restores ? .restore(connection.state) : .up(connection.state)
         }
+        // What is restored is nobody's change: it doesn't make the client's next one wait.
+        if !connection.restores { startCooling(place, at: now) }
         connections[place].errand = connection.phase == .open ? .up(connection.state) : .down
         if connection.phase != .open { ends.expect(user.name) }
-        if !connection.isCooling {
-            connections[place].isCooling = true
-            cooling.append((place: Int32(place), generation: connection.generation, until: now + PresenceMachine.pace))
-        }
         if connection.phase == .open, waiters[place] != nil {
             for index in waiters[place]!.list.indices { waiters[place]!.list[index].isCarried = true }
         }
@@ -149,13 +145,13 @@ extension PresenceMachine {
             for (place, version) in zip(places, versions) { stored(Int(place), version: version, at: now) }
         case .success(let versions):
             let error = WireError(.internal, "\(versions.count) answers to \(places.count) presence operations")
-            for place in places { failed(Int(place), error) }
+            for place in places { failed(Int(place), error, at: now) }
         case .failure(let error):
             // Not everybody's fault: somebody's record holds something else.
             let isSomebodys = error.code == .internal && places.count > 1
             for place in places {
                 if isSomebodys { connections[Int(place)].isAlone = true }
-                failed(Int(place), error, isFinal: !isSomebodys)
+                failed(Int(place), error, isFinal: !isSomebodys, at: now)
             }
         }
         activate(partition)
@@ -192,12 +188,14 @@ extension PresenceMachine {
     }
 
     /// Whether it took effect isn't known; the current state goes out again after the pace. `isFinal`: those who wait for it are told.
-    private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true) {
+    private mutating func failed(_ place: Int, _ error: WireError, isFinal: Bool = true, at now: Instant) {
         switch connections[place].errand {
         case .down: ends.giveUp(users[Int(connections[place].user)].name)
         case .up where connections[place].phase != .open: leaveLine(place)
         default: break
         }
+        // Only a refused restoring hasn't begun it.
+        if connections[place].isRestoring { startCooling(place, at: now) }
         connections[place].errand = .none
         connections[place].stored = .unknown
         // Who left cleanly then may be back elsewhere by now.
@@ -205,6 +203,12 @@ extension PresenceMachine {
         if isFinal { refuseWaiters(of: place, error, onlyCarried: true) }
         // A refused close waits for the pace too.
         if !connections[place].isCooling { queue(place) }
+    }
+
+    private mutating func startCooling(_ place: Int, at now: Instant) {
+        guard !connections[place].isCooling else { return }
+        connections[place].isCooling = true
+        cooling.append((place: Int32(place), generation: connections[place].generation, until: now + PresenceMachine.pace))
     }
 
     /// Connections whose pace allows the next operation.
