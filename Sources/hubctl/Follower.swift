@@ -84,8 +84,8 @@ final class Follower: FleetHandler {
 
     func opening(for client: Int, to url: HubURL) -> ClientOpening {
         let headers = hub.authorization.map { [(name: "Authorization", value: $0)] } ?? []
-        // Without a key it's a hub in development mode, which takes the name from the URL.
-        let target = url.prefix + "/v1/ws" + (headers.isEmpty ? "?user=hubctl" : "")
+        // Without a key it's a hub in development mode, which takes the name from the URL. Who looks on is nobody's peer: no event, no webhook.
+        let target = url.prefix + "/v1/ws" + (headers.isEmpty ? "?user=hubctl&status=invisible" : "")
         return ClientOpening(host: url.authority, target: target, subprotocols: ["hub.v1.json"], headers: headers)
     }
 

@@ -48,6 +48,26 @@ def test_presence_of_several_and_of_nobody(hub):
         assert "bob" in told.stdout and "nobody" in told.stdout and "offline" in told.stdout
 
 
+@pytest.mark.parametrize("arguments", [("presence", "someone", "--watch"), ("subscribe", "room:looked-on")], ids=lambda arguments: arguments[0])
+def test_who_looks_on_in_development_mode_is_nobody_to_others(hub, arguments):
+    with Client(hub, "peer") as peer:
+        peer.request("watch", users=["hubctl"])
+        peer.request("subscribe", channel="room:looked-on", members=True)
+        process = subprocess.Popen([str(BINARIES / "hubctl"), "--url", hub.url, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            eventually(lambda: hubctl(hub, "presence", "hubctl", "--explain").stdout.count("hubctl"))
+            members = lambda: [member["user"] for member in json.loads(hubctl(hub, "members", "room:looked-on", "--json").stdout)["members"]]
+            eventually(members)
+            # Who counts does so some 200 ms after its subscription.
+            time.sleep(0.6)
+            assert members() == ["peer"]
+            assert "offline" in hubctl(hub, "presence", "hubctl").stdout
+            assert not [message for message in peer.gather(0.2) if message["type"] == "presence"]
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_presence_watch_follows(hub):
     process = subprocess.Popen(
         [str(BINARIES / "hubctl"), "--url", hub.url, "presence", "carol", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
