@@ -97,6 +97,20 @@ extension PresenceStoreContract {
         #expect(sweep([alone], on: nodes, fixture) { nodes.1.recorder.states(of: alone) == [.online, .offline] })
     }
 
+    /// The store came back with data from before the phone at A turned invisible, and the desk at B came.
+    @Sendable static func hiddenInOlderData(_ fixture: any PresenceStoreFixture) {
+        let nodes = PresenceNode.pair(fixture)
+        let (stays, gone): (Name, Name) = ("older-1", "older-2")
+        #expect(sweep([stays, gone], on: nodes, fixture) { nodes.1.read([stays, gone])?.isWarming == false })
+        for user in [stays, gone] { nodes.0.apply(.up(.away), user, phone) }
+        for user in [stays, gone] { nodes.0.apply(.restore(.invisible), user, phone) }
+        sweep([stays, gone], on: nodes, fixture, turns: 2)
+        nodes.1.apply(.restore(.away), stays, desk, device: "desk")
+        #expect(sweep([stays, gone], on: nodes, fixture) { nodes.1.recorder.states(of: gone).last == .offline })
+        sweep([stays, gone], on: nodes, fixture, turns: 3)
+        #expect(nodes.1.recorder.states(of: stays) == [.away] && nodes.1.recorder.states(of: gone) == [.away, .offline])
+    }
+
     @Sendable static func restoredLate(_ fixture: any PresenceStoreFixture) {
         let nodes = PresenceNode.pair(fixture)
         let (soon, late): (Name, Name) = ("late-restored-1", "late-restored-2")

@@ -80,6 +80,9 @@ package enum PresenceStoreContract {
         PresenceStoreCheck("while others may have to register again nobody goes by the ends of those who have", endsAmidLoss),
         PresenceStoreCheck("an end that's written again shows nobody longer than those who register again do", repeatedAmidLoss),
         PresenceStoreCheck("an end that's written again, and was told then, has no grace beside others in older data", overBesideOthers),
+        PresenceStoreCheck(
+            "an invisible connection that's written again over older data makes nobody offline whose others are yet to come",
+            hiddenInOlderData),
         PresenceStoreCheck("who is registered again when watchers may have been told otherwise is told as there", restoredLate),
         PresenceStoreCheck("the trail tells a loss from a goodbye from a lease that ran out, and who swept", trailOfEnds),
         PresenceStoreCheck("the trail tells a renewed lease from a restored record", trailOfRestoring),

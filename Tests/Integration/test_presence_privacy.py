@@ -1,12 +1,14 @@
 """Who sees what of whom: invisible users, whom clients may watch, how exactly they're told of others."""
 
+import json
+import signal
 import time
 
 import jwt
 import pytest
 
 from client import Client, statuses
-from hub import Hub, eventually, request
+from hub import Hub, RedisServer, eventually, request
 
 KEY = "a key of at least thirty-two bytes for these tests"
 ADMIN, READER = "admin-key-of-the-tests-0123456789abc", "reader-key-of-the-tests-0123456789ab"
@@ -200,3 +202,69 @@ def test_staleness_is_measured_and_no_offline_is_false(make):
     assert buckets == sorted(buckets) and buckets[-1] == counted("online")
     assert 'le="0.005"' in text and 'le="300"' in text and "# TYPE hub_presence_staleness_seconds histogram" in text
     assert hub.metric("hub_presence_false_offlines_total") == 0
+
+
+ALL = {"user:*": ["watch"], "room:*": ["subscribe", "publish", "history", "presence"]}
+LISTENS = {"room:*": ["subscribe"]}
+
+
+@pytest.mark.parametrize("kind, fields", [("watch", {"users": ["bob", "ghost"]}), ("history", {"channel": "room:s"}), ("members", {"channel": "room:t"})])
+def test_an_answer_that_waits_while_a_token_s_right_goes_is_judged_by_what_is_left(make, start, kind, fields):
+    """protocol.md, connect: a new token's rights count at once."""
+    redis = start(RedisServer)
+    hub = make(**{"redis.url": redis.url, "presence.watch": "listed"})
+    with Client(hub, token=token("bob", caps=ALL)) as bob, Client(hub, token=token("alice", caps=ALL)) as alice:
+        bob.request("watch", users=["bob"])
+        redis.signal(signal.SIGSTOP)
+        try:
+            alice.send({"type": kind, "id": 100, **fields})
+            alice.request("connect", token=token("alice", caps=LISTENS))
+        finally:
+            redis.signal(signal.SIGCONT)
+        answer = alice.expect(lambda message: message.get("id") == 100)
+        if kind == "watch":
+            assert answer["users"] == []
+        else:
+            assert answer.get("code") == "forbidden", answer
+        bob.request("presence", payload={"status": "away"})
+        assert not [message for message in alice.gather(0.6) if message["type"] == "presence"]
+
+
+@pytest.mark.parametrize("left", [[], ["subscribe"]], ids=["nothing", "without its members"])
+def test_a_subscription_that_waits_while_the_rules_change_is_judged_by_the_new_ones(start, tmp_path, left):
+    redis, config = start(RedisServer), tmp_path / "hub.json5"
+
+    def write(rights):
+        config.write_text(json.dumps({"auth": {"keys": [{"alg": "HS256", "secret": KEY}]}, "namespaces": {"*": {"rights": rights}}}))
+
+    write(["subscribe", "publish", "presence"])
+    hub = start(Hub, dev=False, config=config, redis=redis.url)
+    with Client(hub, token=token("bob", caps=ALL)) as bob, Client(hub, token=token("alice")) as alice:
+        redis.signal(signal.SIGSTOP)
+        try:
+            alice.send({"type": "subscribe", "id": 100, "channel": "room:s", "members": True})
+            time.sleep(0.2)
+            write(left)
+            hub.signal(signal.SIGHUP)
+            eventually(lambda: "configuration.reloaded" in hub.log)
+        finally:
+            redis.signal(signal.SIGCONT)
+        answer = alice.expect(lambda message: message.get("id") == 100)
+        assert answer.get("code") == "forbidden" if not left else "offset" in answer and "members" not in answer, answer
+        bob.subscribe("room:s")
+        bob.chat("room:s", "of no concern to who lacks the right")
+        assert {message["type"] for message in alice.gather(0.6)} - {"error", "system"} == ({"chat"} if left else set())
+
+
+def test_whom_an_unwatch_names_the_answer_before_leaves_out(make, start):
+    redis = start(RedisServer)
+    hub = make(**{"redis.url": redis.url})
+    with Client(hub, token=token("bob")), Client(hub, token=token("carol")), Client(hub, token=token("alice")) as alice:
+        redis.signal(signal.SIGSTOP)
+        try:
+            alice.send({"type": "watch", "id": 100, "users": ["bob", "carol"]})
+            alice.request("unwatch", users=["bob"])
+        finally:
+            redis.signal(signal.SIGCONT)
+        answer = alice.expect(lambda message: message.get("id") == 100)
+        assert [(user["user"], user["status"]) for user in answer["users"]] == [("carol", "online")], answer

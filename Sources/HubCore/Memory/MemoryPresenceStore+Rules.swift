@@ -45,10 +45,12 @@ extension MemoryPresenceStore {
         } else if user.status == .offline {
             return user.version
         } else if wasShown {
-            // Turning invisible is leaving.
+            // Turning invisible is leaving. One that's written again was invisible before: the record is an older one, and others may be missing in it.
+            var notBefore = operation.knowsLoss || isRestore ? othersUntil(partition, at: now) : nil
+            if isRestore && notBefore == nil { notBefore = now + min(timers.hold, MemoryPresenceStore.registerWithin) }
             if isToldLater(
                 user, Why(cause: .setInvisible, connection: why.connection, node: why.node, device: why.device), partition, ended: now,
-                notBefore: operation.knowsLoss ? othersUntil(partition, at: now) : nil, at: now)
+                notBefore: notBefore, at: now)
             {
                 return user.version
             }
@@ -164,6 +166,9 @@ extension MemoryPresenceStore {
         if partitions[partition].lastSweep == nil { return now + timers.hold }
         return now < partitions[partition].warmUntil ? partitions[partition].warmUntil : nil
     }
+
+    /// So long nodes take at most to write their connections again once the store is back.
+    private static let registerWithin = Span.seconds(7)
 
     /// Of the ends of connections that counted the last one: ends come in any order, as a node may be late. A time to come was written by a clock
     /// that has gone back.

@@ -111,6 +111,11 @@ extension GatewayLoop {
             defer { answered(waiting.connection) }
             pageWritten(query.bytesMax, to: waiting.connection)
             guard isCurrent(waiting.connection) else { return }
+            // Its right may have gone while it waited.
+            let rights = sessions[Int(waiting.connection.index)].rights
+            guard rights.mayReadHistory(of: channel) else {
+                return refuse(rights.refusal(.history, in: channel), waiting.id, on: waiting.connection)
+            }
             let format = sessions[Int(waiting.connection.index)].format
             answer(history(result, query, channel, format), waiting.id, on: waiting.connection)
         case .httpHistory(let channel, let query, let tag):

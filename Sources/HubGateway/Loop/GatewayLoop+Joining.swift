@@ -96,6 +96,7 @@ extension GatewayLoop {
         if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
         sessions[Int(id.index)].waiting -= 1
         channelStates[joining.slot].interest -= 1
+        let result = judged(result, id, joining.slot)
         if case .success(let answer) = result {
             take(answer, joining)
         } else if channels.isUsed(joining.slot), !channels.contains(id.index, on: joining.slot) {
@@ -113,6 +114,14 @@ extension GatewayLoop {
             answerPage(result, channels.isUsed(joining.slot) ? channels.name(at: joining.slot) : .empty, requestId, on: id)
         }
         release(id)
+    }
+
+    /// Who has lost the right while it waited is refused, and gets nothing of the channel.
+    private func judged(_ result: Result<JoinAnswer, WireError>, _ id: ConnectionID, _ slot: Int) -> Result<JoinAnswer, WireError> {
+        guard case .success = result, isCurrent(id), channels.isUsed(slot) else { return result }
+        let channel = channels.name(at: slot)
+        let rights = sessions[Int(id.index)].rights
+        return rights.maySubscribe(to: channel) ? result : .failure(rights.refusal(.subscribe, in: channel))
     }
 
     /// The rules may have changed while it waited.

@@ -71,17 +71,21 @@ extension GatewayLoop {
         let id = waiting.connection
         let isHere = isCurrent(id)
         for (part, page) in zip(following.parts, pages) {
+            // Rights may have gone while it waited.
+            let channel = followed.name(at: part.slot)
+            let rights = isHere ? sessions[Int(id.index)].rights : nil
+            let maySee = rights.map { $0.maySubscribe(to: channel) && $0.maySeeMembers(of: channel) } ?? false
             followInterest[part.slot] = followInterest[part.slot].flatMap { $0 > 1 ? $0 - 1 : nil }
             if let joining = joinings.remove(part.joining) {
                 joiningOf[id.index]?.remove(part.joining)
                 if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
                 sessions[Int(id.index)].waiting -= 1
                 channelStates[joining.slot].interest -= 1
-                if isHere { followed.add(id.index, to: part.slot, sessions[Int(id.index)].format) }
+                if maySee { followed.add(id.index, to: part.slot, sessions[Int(id.index)].format) }
                 dropIfEmpty(joining.slot)
             }
             unfollowIfEmpty(part.slot)
-            _ = batches.update(following.batch) { $0.results[part.place].members = page }
+            _ = batches.update(following.batch) { $0.results[part.place].members = maySee ? page : nil }
         }
         settle(following.batch)
         if isHere { release(id) }
@@ -153,6 +157,10 @@ extension GatewayLoop {
         case (.members, .failure(let error)): if isCurrent(waiting.connection) { refuse(error, waiting.id, on: waiting.connection) }
         case (.members, .success(let page)):
             guard waiting.id.isPresent, isCurrent(waiting.connection) else { return }
+            let rights = sessions[Int(waiting.connection.index)].rights
+            guard rights.maySeeMembers(of: channel) else {
+                return refuse(rights.refusal(.presence, in: channel), waiting.id, on: waiting.connection)
+            }
             waiting.id.withBytes { raw in
                 send(to: waiting.connection, as: .reply) {
                     EnvelopeEncoder.ackMembers(id: raw, channel: channel, page, format: $0, into: &$1)

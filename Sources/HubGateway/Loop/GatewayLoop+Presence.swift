@@ -73,10 +73,15 @@ extension GatewayLoop {
     }
 
     func watchAnswered(_ changes: [PresenceChange], isStale: Bool, tag: UInt64) {
-        guard let waiting = pending.remove(tag), case .watch = waiting.kind, waiting.id.isPresent else { return }
+        guard let waiting = pending.remove(tag), case .watch = waiting.kind, waiting.id.isPresent, isCurrent(waiting.connection) else {
+            return
+        }
+        // Whom it doesn't watch any more (its right is gone, or an `unwatch` came) it isn't told of, nor is that known any more.
+        let index = waiting.connection.index
+        let watchedStill = changes.filter { watched.slot(of: $0.user).map { watched.contains(index, on: $0) } ?? false }
         waiting.id.withBytes { raw in
             send(to: waiting.connection, as: .reply) {
-                EnvelopeEncoder.ackWatch(id: raw, users: toldToClients(changes), isStale: isStale, format: $0, into: &$1)
+                EnvelopeEncoder.ackWatch(id: raw, users: toldToClients(watchedStill), isStale: isStale, format: $0, into: &$1)
             }
         }
     }

@@ -249,15 +249,15 @@ extension GatewayLoop {
             guard channels.slots(of: id.index).contains(where: { channels.name(at: $0) == channel }) else { continue }
             refuse(WireError(.forbidden, Self.membersOf + "\(channel)"), RequestID.none, on: id)
         }
-        var unwatched = 0
+        var unwatched: [Name] = []
         for slot in watched.slots(of: id.index) where !rights.mayWatch(watched.name(at: slot), by: configuration.watchRule) {
+            unwatched.append(watched.name(at: slot))
             watched.remove(id.index, from: slot)
             unwatchIfEmpty(slot)
-            unwatched += 1
         }
-        guard unwatched > 0 else { return }
-        numbers.rightsLost += UInt64(unwatched)
-        refuse(WireError(.forbidden, "\(unwatched) users aren't watched any more: the right \"watch\" is gone"), RequestID.none, on: id)
+        guard !unwatched.isEmpty else { return }
+        numbers.rightsLost += UInt64(unwatched.count)
+        refuse(WireError(.forbidden, Self.watchOf + Self.named(unwatched)), RequestID.none, on: id)
     }
 
     // MARK: Its end

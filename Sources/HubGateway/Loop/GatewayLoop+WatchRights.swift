@@ -12,9 +12,13 @@ extension GatewayLoop {
         guard !refused.isEmpty else { return }
         // A key's scope is for all users or for none.
         if case .key = rights { throw rights.refusal(.watch) }
-        let named = refused.prefix(Self.namedMax).map { "\($0)" }.joined(separator: ", ")
-        let more = refused.count > Self.namedMax ? " and \(refused.count - Self.namedMax) more" : ""
-        throw WireError(.forbidden, Self.mayNotWatch + "\(named)\(more) (presence.watch, or the token's rights)")
+        throw WireError(.forbidden, Self.mayNotWatch + "\(Self.named(refused)) (presence.watch, or the token's rights)")
+    }
+
+    /// The first few, and how many more.
+    static func named(_ users: [Name]) -> String {
+        let more = users.count > namedMax ? " and \(users.count - namedMax) more" : ""
+        return users.prefix(namedMax).map { "\($0)" }.joined(separator: ", ") + more
     }
 
     /// `?status=` of an opening: who is to be invisible must be so from the first instant.

@@ -49,7 +49,8 @@ extension GatewayLoop {
     /// How refusals that name users or channels begin.
     static let mayNotWatch = "this connection may not watch "
     static let membersOf = "the right \"presence\" is gone, so the members aren't told any more of "
-    private static let naming = [mayNotWatch, membersOf]
+    static let watchOf = "the right \"watch\" is gone (presence.watch, or the token's rights), so these aren't watched any more: "
+    private static let naming = [mayNotWatch, membersOf, watchOf]
 
     func authenticationFailed(_ code: ErrorCode, on id: ConnectionID) {
         numbers.authenticationFailures += 1

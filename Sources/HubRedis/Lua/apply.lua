@@ -21,6 +21,9 @@ local function othersUntil()
   return warm and warm > now and warm or nil
 end
 
+-- Of ms: so long nodes take at most to write their connections again once the store is back.
+local REGISTER_MS = 7000
+
 local idly = {o = 'b', a = 'd', i = 'i'}
 
 local function up(key, trail, kind, connection, sent, floor, user)
@@ -49,7 +52,8 @@ local function up(key, trail, kind, connection, sent, floor, user)
   elseif fields.s == 'offline' then
     return fields.v
   elseif wasShown then
-    -- Turning invisible is leaving.
+    -- Turning invisible is leaving. One that's written again was invisible before: the record is an older one, and others may be missing in it.
+    if kind == 'r' then notBefore = othersUntil() or now + math.min(tonumber(ARGV[9]), REGISTER_MS) end
     if isToldLater(key, user, 'i', connection, value, awaited, now, fields.l, notBefore) then return fields.v end
   elseif #awaited > 0 or isInGrace(user) then
     -- Whose last connection that counts may still come back: an invisible one is no coming back.
