@@ -83,6 +83,14 @@ class Process:
         if number == signal.SIGSTOP:
             eventually(lambda: os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG), what=f"{self.name} has stopped")
 
+    @contextlib.contextmanager
+    def standing_still(self):
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
     def wait(self, seconds=20):
         return self.process.wait(seconds)
 

@@ -215,12 +215,9 @@ def test_an_answer_that_waits_while_a_token_s_right_goes_is_judged_by_what_is_le
     hub = make(**{"redis.url": redis.url, "presence.watch": "listed"})
     with Client(hub, token=token("bob", caps=ALL)) as bob, Client(hub, token=token("alice", caps=ALL)) as alice:
         bob.request("watch", users=["bob"])
-        redis.signal(signal.SIGSTOP)
-        try:
+        with redis.standing_still():
             alice.send({"type": kind, "id": 100, **fields})
             alice.request("connect", token=token("alice", caps=LISTENS))
-        finally:
-            redis.signal(signal.SIGCONT)
         answer = alice.expect(lambda message: message.get("id") == 100)
         if kind == "watch":
             assert answer["users"] == []
@@ -240,15 +237,12 @@ def test_a_subscription_that_waits_while_the_rules_change_is_judged_by_the_new_o
     write(["subscribe", "publish", "presence"])
     hub = start(Hub, dev=False, config=config, redis=redis.url)
     with Client(hub, token=token("bob", caps=ALL)) as bob, Client(hub, token=token("alice")) as alice:
-        redis.signal(signal.SIGSTOP)
-        try:
+        with redis.standing_still():
             alice.send({"type": "subscribe", "id": 100, "channel": "room:s", "members": True})
             time.sleep(0.2)
             write(left)
             hub.signal(signal.SIGHUP)
             eventually(lambda: "configuration.reloaded" in hub.log)
-        finally:
-            redis.signal(signal.SIGCONT)
         answer = alice.expect(lambda message: message.get("id") == 100)
         assert answer.get("code") == "forbidden" if not left else "offset" in answer and "members" not in answer, answer
         bob.subscribe("room:s")
@@ -260,11 +254,8 @@ def test_whom_an_unwatch_names_the_answer_before_leaves_out(make, start):
     redis = start(RedisServer)
     hub = make(**{"redis.url": redis.url})
     with Client(hub, token=token("bob")), Client(hub, token=token("carol")), Client(hub, token=token("alice")) as alice:
-        redis.signal(signal.SIGSTOP)
-        try:
+        with redis.standing_still():
             alice.send({"type": "watch", "id": 100, "users": ["bob", "carol"]})
             alice.request("unwatch", users=["bob"])
-        finally:
-            redis.signal(signal.SIGCONT)
         answer = alice.expect(lambda message: message.get("id") == 100)
         assert [(user["user"], user["status"]) for user in answer["users"]] == [("carol", "online")], answer

@@ -96,7 +96,9 @@ extension GatewayLoop {
         if joiningOf[id.index]?.isEmpty == true { joiningOf[id.index] = nil }
         sessions[Int(id.index)].waiting -= 1
         channelStates[joining.slot].interest -= 1
-        let result = judged(result, id, joining.slot)
+        // Who has lost the right gets nothing of the channel.
+        let refusal = refusalSince(id, joining.slot)
+        let result = refusal.map { .failure($0) } ?? result
         if case .success(let answer) = result {
             take(answer, joining)
         } else if channels.isUsed(joining.slot), !channels.contains(id.index, on: joining.slot) {
@@ -105,7 +107,7 @@ extension GatewayLoop {
             unfollow(id, channels.name(at: joining.slot))
         }
         dropIfEmpty(joining.slot)
-        defer { judgeJoined(id, joining.slot) }
+        defer { if refusal != nil, isCurrent(id), sessions[Int(id.index)].isWelcomed { endLostRights(id) } }
         switch joining.purpose {
         case .subscription(let batch, let place): settle(batch, place, result)
         case .following: break
@@ -116,20 +118,12 @@ extension GatewayLoop {
         release(id)
     }
 
-    /// Who has lost the right while it waited is refused, and gets nothing of the channel.
-    private func judged(_ result: Result<JoinAnswer, WireError>, _ id: ConnectionID, _ slot: Int) -> Result<JoinAnswer, WireError> {
-        guard case .success = result, isCurrent(id), channels.isUsed(slot) else { return result }
+    /// The right may have gone while it waited.
+    private func refusalSince(_ id: ConnectionID, _ slot: Int) -> WireError? {
+        guard isCurrent(id), channels.isUsed(slot) else { return nil }
         let channel = channels.name(at: slot)
         let rights = sessions[Int(id.index)].rights
-        return rights.maySubscribe(to: channel) ? result : .failure(rights.refusal(.subscribe, in: channel))
-    }
-
-    /// The rules may have changed while it waited.
-    private func judgeJoined(_ id: ConnectionID, _ slot: Int) {
-        guard isCurrent(id), sessions[Int(id.index)].isWelcomed, channels.isUsed(slot),
-            !sessions[Int(id.index)].rights.maySubscribe(to: channels.name(at: slot))
-        else { return }
-        endLostRights(id)
+        return rights.maySubscribe(to: channel) ? nil : rights.refusal(.subscribe, in: channel)
     }
 
     private func take(_ answer: JoinAnswer, _ joining: Joining) {
