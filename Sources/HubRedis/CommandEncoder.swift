@@ -90,7 +90,7 @@ final class CommandEncoder {
         case .probe(let number, let partition): probe(number, partition, &out)
         case .trial(_, let partition): trial(partition, &out)
         case .strangers(let call): strangers(call, &out, scripts)
-        case .members(let call): members(call, &out, scripts, at: now)
+        case .members(let call): members(call, &out, scripts)
         case .memberFind(let sweep): memberFind(sweep, &out, scripts)
         case .control(let node, let message, _): control(message, to: node, &out)
         case .ping:

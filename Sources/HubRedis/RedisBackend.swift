@@ -57,7 +57,7 @@ package final class RedisBackend {
     static let probeDeadline: Span = .milliseconds(3500)
     /// How long a subscribe waits for links that are down.
     static let subscribeDeadline: Span = .seconds(3)
-    /// Calls that position reads leave to others.
+    /// Calls that reads which nobody waits for leave to others.
     static let readHeadroom = RedisLink.callLimit / 2
 
     /// `incarnation`: 12 random characters, new with each start of the process; `node`: what people call it. `tipCheck`: how long a lost last
@@ -191,6 +191,7 @@ package final class RedisBackend {
         renew(at: now)
         moveAgain(at: now)
         readPositions()
+        members?.sendWaiting()
         checkTips(at: now)
         sendReads(at: now)
         if now.since(lastSlowTurn) >= .milliseconds(100) {
@@ -295,7 +296,7 @@ package final class RedisBackend {
     private func readPositions() {
         for master in masters.all where master.link.isUp {
             let lanes = link.openLanes(of: master)
-            while master.link.owedReplies < RedisBackend.readHeadroom, let index = subscriber.set.takeRead(in: lanes) {
+            while master.link.hasRoom(for: .positions), let index = subscriber.set.takeRead(in: lanes) {
                 let generation = subscriber.set.generation(of: index)
                 link.send(.position(index: index, generation: generation, subscriber.set.subject(of: index)))
             }

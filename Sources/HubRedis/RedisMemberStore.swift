@@ -6,6 +6,8 @@ import HubWire
 package final class RedisMemberStore: MemberStore {
     package weak var delegate: (any MemberStoreDelegate)?
     private let backend: RedisBackend
+    /// Changes and heartbeats that wait for room on the link of their lane (decision 0361). A channel's go in their order.
+    private var waiting = LaneRings<MembersCall>()
     /// Answers that mustn't be given from within a call.
     private var refused: [(MembersCall, WireError)] = []
     private var refusedSweeps: [(MemberSweep, WireError)] = []
@@ -24,6 +26,7 @@ package final class RedisMemberStore: MemberStore {
 
     package func stop(at now: Instant) {
         backend.stop()
+        while let call = waiting.removeFirst(in: .all) { failed(call, .redisAway) }
         giveAnswers()
     }
 
@@ -44,6 +47,26 @@ package final class RedisMemberStore: MemberStore {
         for (sweep, error) in sweeps { failed(sweep, error) }
     }
 
+    private func enqueue(_ call: MembersCall) {
+        if let refusal = backend.link.refusal() ?? (waiting.count < RedisLink.callLimit ? nil : .redisFull) {
+            refused.append((call, refusal))
+        } else {
+            waiting.append(call, lane: backend.masters.isCluster ? Partition.of(call.channel) : 0)
+            sendWaiting()
+        }
+    }
+
+    /// Sends what there's room for. What has no link is told at once that it can't be done, or goes the way that its lane's calls take.
+    func sendWaiting() {
+        guard !waiting.isEmpty else { return }
+        var others = LaneSet.all
+        for master in backend.masters.all where master.link.isUp {
+            others = others.subtracting(master.lanes)
+            while master.link.hasRoom(for: .members), let call = waiting.removeFirst(in: master.lanes) { backend.link.send(.members(call)) }
+        }
+        while let call = waiting.removeFirst(in: others) { backend.link.send(.members(call)) }
+    }
+
     private func send(_ call: MembersCall) {
         if let refusal = backend.link.refusal() {
             refused.append((call, refusal))
@@ -54,19 +77,19 @@ package final class RedisMemberStore: MemberStore {
 
     package func change(_ users: [MemberCount], in channel: Name, known: MembersKnown, mayBeLate: Bool, tag: RequestTag, at now: Instant) {
         precondition(users.count <= MemberLimits.changes && !users.isEmpty, "\(users.count) users in one call")
-        send(MembersCall(channel: channel, kind: .change(users, known, mayBeLate: mayBeLate), tag: tag))
+        enqueue(MembersCall(channel: channel, kind: .change(users, known, mayBeLate: mayBeLate), tag: tag, at: now))
     }
 
     package func refresh(_ channel: Name, as role: MemberRole, known: MembersKnown, tag: RequestTag, at now: Instant) {
-        send(MembersCall(channel: channel, kind: .refresh(role, known), tag: tag))
+        enqueue(MembersCall(channel: channel, kind: .refresh(role, known), tag: tag, at: now))
     }
 
     package func reap(_ node: Name, in channel: Name, tag: RequestTag, at now: Instant) {
-        send(MembersCall(channel: channel, kind: .reap(node), tag: tag))
+        send(MembersCall(channel: channel, kind: .reap(node), tag: tag, at: now))
     }
 
     package func list(_ channel: Name, cursor: String, limit: Int, whole: Int, tag: RequestTag, at now: Instant) {
-        send(MembersCall(channel: channel, kind: .list(cursor: cursor, limit: limit, whole: whole), tag: tag))
+        send(MembersCall(channel: channel, kind: .list(cursor: cursor, limit: limit, whole: whole), tag: tag, at: now))
     }
 
     package func sweep(partition: Int, tag: RequestTag, at now: Instant) { find(MemberSweep(partition: partition, tag: tag)) }
@@ -91,14 +114,14 @@ package final class RedisMemberStore: MemberStore {
     private func goOn(_ sweep: MemberSweep) {
         if let channel = sweep.channels.last {
             if let node = sweep.dead.popLast() {
-                send(MembersCall(channel: channel, kind: .reap(node), tag: sweep.tag, sweep: sweep))
+                send(MembersCall(channel: channel, kind: .reap(node), tag: sweep.tag, at: backend.loop.now, sweep: sweep))
             } else if sweep.isLooked {
                 sweep.channels.removeLast()
                 sweep.isLooked = false
                 goOn(sweep)
             } else {
                 sweep.isLooked = true
-                send(MembersCall(channel: channel, kind: .look, tag: sweep.tag, sweep: sweep))
+                send(MembersCall(channel: channel, kind: .look, tag: sweep.tag, at: backend.loop.now, sweep: sweep))
             }
         } else if sweep.isFull && sweep.rounds < MemberSweep.roundsMax {
             find(sweep)

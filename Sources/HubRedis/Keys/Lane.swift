@@ -49,6 +49,14 @@ package struct LaneSet: Equatable, Sendable {
         for index in 0..<8 where words[index] != 0 { return index << 6 + words[index].trailingZeroBitCount }
         return nil
     }
+
+    /// The lowest one that isn't below `lane`, or the lowest of all.
+    package func first(from lane: Int) -> Int? {
+        var rest = self
+        for index in 0..<lane >> 6 { rest.words[index] = 0 }
+        rest.words[lane >> 6] &= ~0 << UInt64(lane & 63)
+        return rest.first ?? first
+    }
 }
 
 extension LaneSet: Sequence {

@@ -53,6 +53,25 @@ enum Call {
         case reloaded(Script)
     }
 
+    /// What comes in floods when thousands of subscriptions come or go, and that publications shouldn't stand behind: of each kind only so many
+    /// are under way on a link, and the rest waits where it came from (decision 0361).
+    enum Upkeep: Int, CaseIterable {
+        /// Where subscribed channels stand: some 10 to 40 µs of Redis each.
+        case positions
+        /// Who is in channels, and for how long: some 50 µs of Redis each.
+        case members
+
+        static let window = 64
+    }
+
+    var upkeep: Upkeep? {
+        switch self {
+        case .position, .tip: .positions
+        case .members: .members
+        default: nil
+        }
+    }
+
     /// Whether it calls a script, so that a NOSCRIPT can be its answer.
     var isScript: Bool {
         switch self {

@@ -35,6 +35,8 @@ final class RedisLink: ConnectionOwner {
     private unowned(unsafe) let owner: CommandLinks
     private var pending = Ring<Pending>()
     private(set) var owedReplies = 0
+    /// Calls of each kind of upkeep among those under way.
+    private var upkeep = [Int](repeating: 0, count: Call.Upkeep.allCases.count)
     /// To be made again when the scripts are back.
     private(set) var held: [Waiting] = []
     private var scripts = ScriptTable()
@@ -56,6 +58,9 @@ final class RedisLink: ConnectionOwner {
 
     var place: RedisURL.Place? { connection.place }
     var isIdle: Bool { pending.isEmpty && held.isEmpty }
+
+    /// Whether another call of that kind may be made now.
+    func hasRoom(for kind: Call.Upkeep) -> Bool { isUp && !isReloading && upkeep[kind.rawValue] < Call.Upkeep.window }
 
     func start(at now: Instant) { connection.start(at: now) }
 
@@ -81,6 +86,7 @@ final class RedisLink: ConnectionOwner {
     private func write(_ waiting: Waiting) {
         let replies = waiting.call.replies
         owedReplies += replies
+        if let kind = waiting.call.upkeep { upkeep[kind.rawValue] += 1 }
         pending.append(Pending(waiting: waiting, replies: replies, sent: loop.now))
         owner.write(waiting.call, into: &connection.out, scripts: scripts)
     }
@@ -231,6 +237,7 @@ final class RedisLink: ConnectionOwner {
         guard var next = pending.removeFirst() else { return connection.drop("an answer that nobody asked for") }
         owedReplies -= 1
         next.replies -= 1
+        if let kind = next.waiting.call.upkeep { upkeep[kind.rawValue] -= 1 }
         if case .setUp(let step) = next.waiting.call { return setUp(step, reply) }
         if let fault = fault(reply), !next.waiting.call.reads(fault) { return refused(next, fault, reply) }
         if case .states(let states) = next.waiting.call, states.movedLane != nil { return skip(next, states) }
@@ -294,6 +301,7 @@ final class RedisLink: ConnectionOwner {
         for waiting in held { owner.interrupted(waiting) }
         held.removeAll()
         owedReplies = 0
+        for kind in upkeep.indices { upkeep[kind] = 0 }
         while let lost = pending.removeFirst() { owner.interrupted(lost.waiting) }
     }
 }

@@ -15,6 +15,8 @@ struct MembersCall {
     var channel: Name
     var kind: Kind
     var tag: RequestTag
+    /// When it was decided on: it may wait before it leaves.
+    var at: Instant
     /// A look, and a reap that comes of it, are steps of a sweep.
     var sweep: MemberSweep?
     /// Of a reap: users who left so far, and steps taken.
@@ -25,7 +27,7 @@ struct MembersCall {
 }
 
 extension CommandEncoder {
-    func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable, at now: Instant) {
+    func members(_ call: MembersCall, _ out: inout ByteBuffer, _ scripts: ScriptTable) {
         switch call.kind {
         case .change(let users, let known, let mayBeLate):
             out.call(.members, scripts, keys: 8, arguments: 11 + 2 * users.count)
@@ -39,7 +41,7 @@ extension CommandEncoder {
             out.argument(decimal: known.sequence)
             out.argument(decimal: known.call)
             out.argument(decimal: call.tag.low)
-            if !mayBeLate, let time = clocks.time(Partition.of(call.channel), at: now) {
+            if !mayBeLate, let time = clocks.time(Partition.of(call.channel), at: call.at) {
                 out.argument(decimal: time)
             } else {
                 out.argument("")
