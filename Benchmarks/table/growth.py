@@ -140,7 +140,7 @@ def draw(deliveries, channels, connections):
     for name, colour in kinds:
         whole_panel.curve(name, colour, [(count, deliveries[count][name] * count) for count in counts], dashed=name == "floor")
         each.curve(name, colour, [(count, deliveries[count][name]) for count in counts], dashed=name == "floor")
-    flat = Panel(765, "a publication to ten, µs", "silent channels or connections beside it", [count for count, _ in channels],
+    flat = Panel(765, "a publication to ten, embedded, µs", "silent channels or connections beside it", [count for count, _ in channels],
                  [value for _, value in channels + connections], linear=True)
     flat.curve("channels", OURS, channels)
     flat.curve("connections", REDIS, connections)
@@ -168,7 +168,7 @@ def main():
     silent = "; ".join(f"beside {what}: " + ", ".join(f"{count:,}: {value:.0f}" for count, value in points)
                        for what, points in (("silent channels", channels), ("silent connections", connections)))
     told = page.circumstances(commit, NAME, rounds, time.monotonic() - began, loads)
-    text = f"{told}\n\n" + "\n".join(table(deliveries)) + f"\n\nA publication to ten subscribers, µs of CPU, {silent}."
+    text = f"{told}\n\n" + "\n".join(table(deliveries)) + f"\n\nA publication to ten subscribers, embedded, µs of CPU, {silent}."
     print(text)
     page.put(NAME, text)
 

@@ -1,13 +1,14 @@
 """What a token lets its user do: caps, the namespaces' rules, a default of nothing; and what becomes of it when the token does."""
 
 import json
+import signal
 import time
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from client import Client
-from hub import Hub, running
+from hub import Hub, RedisServer, eventually, running
 from tokens import SECRET, mint
 
 KEYS = '[{"alg":"HS256","secret":"%s"}]' % SECRET
@@ -127,8 +128,6 @@ def test_a_new_token_of_somebody_else_changes_nothing(hub):
 
 
 def test_rules_that_change_under_a_running_node_end_what_they_allowed(start, tmp_path):
-    import signal
-
     config = tmp_path / "hub.json5"
 
     def rules(rights):
@@ -146,6 +145,28 @@ def test_rules_that_change_under_a_running_node_end_what_they_allowed(start, tmp
         bob.sync()
         carol.sync()
         assert not any(message.get("event") == "unsubscribed" for message in bob.inbox + carol.inbox)
+
+
+def test_rules_that_change_before_a_welcome_count_in_it(start, tmp_path):
+    """Its inbox waits for Redis; its default channel, which the node carries, is answered together with it."""
+    redis, config = start(RedisServer), tmp_path / "hub.json5"
+
+    def rules(rights):
+        config.write_text(json.dumps({"auth": {"keys": json.loads(KEYS)}, "namespaces": {"room": {"rights": rights}}}))
+
+    rules(["subscribe"])
+    hub = start(Hub, dev=False, config=config, redis=redis.url)
+    with Client(hub, token=mint("bob", caps={"room:*": ["subscribe", "publish"]})) as bob:
+        bob.subscribe("room:1")
+        with redis.standing_still(), Client(hub, token=mint("alice"), channel="room:1", welcome=False) as alice:
+            time.sleep(0.3)
+            rules([])
+            hub.signal(signal.SIGHUP)
+            eventually(lambda: "configuration.reloaded" in hub.log)
+            redis.signal(signal.SIGCONT)
+            assert alice.expect(type="system", event="welcome")["channels"]["room:1"]["code"] == "forbidden"
+            bob.chat("room:1", "of no concern to who lacks the right")
+            assert not [message for message in alice.gather(0.5) if message["type"] == "chat"]
 
 
 # The end of a token
