@@ -1,6 +1,7 @@
 """Where the CPU of a row's work goes: a profile of the node and of Redis on core 0, of the measured window alone.
 
-    scripts/bench profile WORK [embedded]     one sixteen sixtyfour rooms latency plain deflated handshake subscribe; on Redis without a second word
+    scripts/bench profile WORK [embedded]     one sixteen sixtyfour rooms latency plain deflated handshake subscribe cross
+                                              crosssixteen (node to node); on Redis without a second word
 
 Shares are of samples (`perf record -e cpu-clock -g`: such machines have no hardware counters), and so of CPU time. Beside them stands what the scheduler says
 of each thread: how long it ran, and how long it waited for the core. What perf itself costs is in the figures, a few per cent: compare shares.
@@ -23,11 +24,18 @@ import rows
 # Of a run's seconds the first five are looked at: at its end the generator waits for what is under way, and closes its connections.
 SECONDS, LOOKED_AT, FUNCTIONS = 6, 5, 25
 OPENING = ("handshake", "subscribe")
+# Published at one node, delivered by another: by the row's work.
+CROSS = {"cross": "one", "crosssixteen": "sixteen"}
 DATA = machine.OUT / f"profile-{os.getpid()}.data"
 # Symbols by what they are for; the first that fits. Swift's own module names are read from the mangled name.
 KINDS = (
     ("reference counts", r"_?swift_.*(retain|release|Retain|Release)"), ("memory", r"_?_?(libc_)?(malloc|free|calloc|realloc|memalign|_int_\w+)$|_int_|swift_.*(alloc|Alloc)"),
     ("Swift's runtime and library", r"_?swift_|\$s[sS]|__swift"), ("bytes copied and compared", r"_*mem(cpy|move|set|cmp|chr)|_*str\w+_(avx|sse|evex)"))
+
+
+def named(thread, process, pids):
+    """Two nodes' threads are called alike; the first one delivers."""
+    return thread + " (the publisher's node)" if len(pids) > 2 and process == pids[1] else thread
 
 
 class Watch(threading.Thread):
@@ -45,7 +53,7 @@ class Watch(threading.Thread):
                     with contextlib.suppress(OSError):
                         folder = f"/proc/{pid}/task/{thread}"
                         seen[thread] = [int(word) for word in open(f"{folder}/schedstat").read().split()[:2]]
-                        self.names.setdefault(thread, open(f"{folder}/comm").read().strip())
+                        self.names.setdefault(thread, named(open(f"{folder}/comm").read().strip(), pid, self.pids))
             self.taken.append((time.monotonic(), seen))
 
     def between(self, began, ended):
@@ -145,9 +153,20 @@ def shares(title, names, whole, limit=None):
         print(f"  {share(count, whole)}  {name[:150]}")
 
 
+@contextlib.contextmanager
+def servers(name, broker):
+    """The node that delivers, the processes that count, and where is published."""
+    if name in CROSS:
+        with machine.redis() as redis, machine.hub(redis.port) as one, machine.hub(redis.port) as other:
+            yield other, [other.pid, one.pid, redis.pid], {"pub_port": one.port}
+    else:
+        with rows.node_of(broker) as (node, pids):
+            yield node, pids, {}
+
+
 def run_work(name, broker):
     """Does the work under the profile. What is one of its units and how many there were, the window, the watch, and what the row's figure was."""
-    with rows.node_of(broker) as (node, pids):
+    with servers(name, broker) as (node, pids, where):
         if name in OPENING:
             rows.warmed(node)
             # Half a second of work has to make enough samples.
@@ -160,10 +179,10 @@ def run_work(name, broker):
                                   else ("sub", "subscription", (opened, opened + silence + run["sub_s"] + silence)))
             figure, units = f"{run[f'srv_us_per_{part}']:.1f} µs of the node for each {unit}", run["conns"]
         else:
-            work = rows.WORKS[name]
+            work = rows.WORKS[CROSS.get(name, name)]
             before = machine.floor(work.frame)
             with recorded(pids, 997) as watch:
-                run = machine.load(node.port, pids, ["--label", name, *work.arguments, "--secs", SECONDS, "--warm", 1, "--settle", 1])
+                run = machine.load(node.port, pids, ["--label", name, *work.arguments, "--secs", SECONDS, "--warm", 1, "--settle", 1], **where)
             cost = rows.ratio(run, before, machine.floor(work.frame), work.frame)
             if cost is None:
                 raise SystemExit("bench: the run isn't valid")
@@ -177,8 +196,8 @@ def run_work(name, broker):
 
 
 def main(arguments):
-    names = [*rows.WORKS, *OPENING]
-    if not arguments or arguments[0] not in names or arguments[1:] not in ([], ["embedded"]):
+    names = [*rows.WORKS, *OPENING, *CROSS]
+    if not arguments or arguments[0] not in names or arguments[1:] not in ([], ["embedded"]) or (arguments[0] in CROSS and arguments[1:]):
         raise SystemExit(f"usage: scripts/bench profile {'|'.join(names)} [embedded]")
     if not shutil.which("perf"):
         raise SystemExit("bench: perf is needed (Debian: linux-perf)")
@@ -194,9 +213,10 @@ def main(arguments):
     if not node:
         raise SystemExit("bench: no samples of the node")
     print(f"\n{name}, {broker}, load {os.getloadavg()[0]:.1f}: {figure}, with perf in it; {len(every)} samples")
-    print("\nthread: its share of node and Redis, and how much of it is the kernel's")
-    for thread, count in collections.Counter(sample.thread for sample in every).most_common(6):
-        inside = sum(sample.is_kernel for sample in every if sample.thread == thread)
+    print("\nthread: its share of all nodes and Redis, and how much of it is the kernel's")
+    threads = collections.Counter(named(sample.thread, sample.process, pids) for sample in every)
+    for thread, count in threads.most_common(8):
+        inside = sum(sample.is_kernel for sample in every if named(sample.thread, sample.process, pids) == thread)
         print(f"  {share(count, len(every))}  {share(inside, count)}  {thread}")
     print(f"\nthe scheduler's account: µs of running and of waiting for the core, for each {unit}")
     for thread, (ran, waited) in sorted(watch.between(*window).items(), key=lambda entry: -sum(entry[1])):
